@@ -21,6 +21,7 @@ from rocketmq_emulator.protocol.error_families import DamagedData
 FRAME_BYTES_MAX = 4 * 1024 * 1024  # HAClient.READ_MAX_BUFFER_SIZE: a larger one never ends there
 _REPORT = Struct(">q")
 _HEAD = Struct(">qi")
+FRAME_HEADER_BYTES = _HEAD.size
 REPORT_BYTES, HEAD_BYTES = _REPORT.size, _HEAD.size
 
 

@@ -45,6 +45,7 @@ LIVE: dict[type[RoleConfig], Mapping[str, str]] = {
     BrokerConfig: {
         **dict.fromkeys(broker.LIVE_5_2.values(), "from 5.2"),
         **dict.fromkeys(broker.LIVE_5_1.values(), "from 5.1"),
+        **dict.fromkeys(broker.LIVE_5.values(), "from 5.0"),
         **dict.fromkeys(broker.LIVE.values(), "yes"),
     },
 }

@@ -85,7 +85,7 @@ async def serve_broker(
         broker = await _loaded(config, disk, journal, clock, rng)
         try:
             server = _server(broker, clock, journal, rng)
-            broker.connect_replicas(_scheduling(server, clock))
+            connect_replicas(broker, server, clock)
             listeners = await server.serve_with_ports_beside(
                 network, config.listen_address, nursery, _ports_beside(broker, server)
             )
@@ -159,19 +159,24 @@ def _server(
     return server
 
 
-def _scheduling(server: RemotingServer, clock: WallClock) -> Scheduling:
+def connect_replicas(broker: Broker, server: RemotingServer, clock: WallClock) -> HaService:
+    """Connect replication to *server*: its timers, its turns, and the puts that wait there."""
+
     def at(due_ms: int, action: Callable[[], object]) -> Timer:
         return server.timers.at(clock.trio_time(due_ms), action)
 
-    return Scheduling(clock.now_ms, at)
+    broker.connect_replicas(Scheduling(clock.now_ms, at))
+    ha = broker.ha
+    assert ha is not None, "every broker accepts slaves"
+    ha.run_at_turn_end = server.turn.at_end
+    ha.on_acknowledged = partial(_raise_replicated, server)
+    return ha
 
 
 def _ports_beside(broker: Broker, server: RemotingServer) -> tuple[PortBeside, ...]:
-    """The VIP channel, and the port for slaves, with the outlets of their connections."""
+    """The VIP channel, and the port for slaves."""
     ha = broker.ha
     assert ha is not None, "replicas are connected before the ports are opened"
-    ha.run_at_turn_end = server.turn.at_end
-    ha.on_acknowledged = partial(_raise_replicated, server)
     for_slaves = PortBeside(partial(ha_address, config=broker.config), ha.accept, HaPortNotOpen)
     return VipPort.beside(server, NOT_ON_VIP_PORT), for_slaves
 

@@ -171,6 +171,10 @@ HA_ACKS_ARE_COUNTED = Release(5, 0, 0)  # open connections; before, the highest 
 HA_REPORTS_ARE_COMPARED = ReleaseSpan(Release(4, 9, 3), Release(5, 0, 0))  # with the log's end
 HA_CLIENT_WAITS_AFTER_ERROR = Release(5, 0, 0)  # 5 s; and it leaves a silent master
 HA_PORT_IS_SET = Release(5, 1, 1)  # haListenPort; before, always the port after the broker's
+SLAVES_REJECT_REQUESTS = Release(5, 0, 0)  # sends, and pulls without slaveReadEnable: code 2
+SLAVES_REFUSE_CHANGES = ReleaseSpan(Release(4, 9, 4), Release(5, 1, 4))  # of topics and groups
+SLAVES_STORE_COMMITS = Release(5, 0, 0)  # of pulls; before, only of UPDATE_CONSUMER_OFFSET
+SLAVES_WAKE_PULLS = Release(5, 0, 0)  # when a message arrives; before, only the sweep did
 WAIT_DROPPED = ReleaseSpan(Release(4, 9, 1), Release(5, 0, 0))  # but of delayed ones and batches
 
 # Properties as text, of brokers and clients -------------------------------------------

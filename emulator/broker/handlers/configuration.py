@@ -1,7 +1,7 @@
 """A broker's settings for tools: listed by upstream's names, and changed while it runs.
 
 Answers GET_BROKER_CONFIG and UPDATE_BROKER_CONFIG in every release.  The settings of ``LIVE``
-(5.1.0 has one more, 5.2.0 another) are applied at once; a changed ``brokerPermission`` is also
+(5.x has more, by ``LIVE_SINCE``) are applied at once; a changed ``brokerPermission`` is also
 registered at the NameServers before the answer.  The address that clients are given is not such a
 setting, because upstream cannot change its port: ADVERTISE_ADDRESS, a call of our own, changes it.
 All other settings are answered SUCCESS, as
@@ -35,7 +35,9 @@ from rocketmq_emulator.settings.releases import (
     BROKER_PATH_IS_FIXED,
     CLIENT_SILENCE_IS_SET,
     FILTER_SERVERS_GONE,
+    HA_ACKS_ARE_COUNTED,
     SERVER_SIDE_RESET,
+    Release,
 )
 
 LIVE = {  # upstream's name to the field of BrokerConfig, in the same unit
@@ -51,26 +53,39 @@ LIVE = {  # upstream's name to the field of BrokerConfig, in the same unit
     "maxTransferBytesOnMessageInMemory": "transfer_bytes_max",
     "maxTransferCountOnMessageInMemory": "transfer_messages_max",
     "notifyConsumerIdsChangedEnable": "notify_consumer_ids_changed",
+    "offsetCheckInSlave": "offset_check_in_slave",
     "rejectTransactionMessage": "reject_transactions",
     "shortPollingTimeMills": "short_polling_ms",
     "slaveReadEnable": "slave_read",
+    "slaveTimeout": "slave_ack_ms_max",
     "storeReplyMessageEnable": "store_replies",
     "syncFlushTimeout": "sync_flush_ms_max",
     "transactionCheckInterval": "transaction_check_interval_ms",
     "transactionCheckMax": "transaction_checks_max",
     "transactionTimeOut": "transaction_immunity_ms",
 }
-LIVE_5_1 = {
+LIVE_5 = {
     **LIVE,
+    "inSyncReplicas": "in_sync_replicas",
+}
+LIVE_5_1 = {
+    **LIVE_5,
     "channelExpiredTimeout": "client_silence_ms_max",
     "transactionOpBatchInterval": "transaction_op_interval_ms",
     "transactionOpMsgMaxSize": "transaction_op_bytes_max",
 }
 LIVE_5_2 = {**LIVE_5_1, "useServerSideResetOffset": "server_side_reset"}
+LIVE_SINCE = (
+    (SERVER_SIDE_RESET, LIVE_5_2),
+    (CLIENT_SILENCE_IS_SET, LIVE_5_1),
+    (HA_ACKS_ARE_COUNTED, LIVE_5),
+    (Release(0, 0, 0), LIVE),
+)
 FIXED = {
     "brokerClusterName": "cluster",
     "brokerId": "broker_id",
     "brokerName": "name",
+    "brokerRole": "broker_role",
     "brokerTopicEnable": "broker_topic",
     "clusterTopicEnable": "cluster_topic",
     "defaultTopicQueueNums": "default_topic_queues",
@@ -82,6 +97,10 @@ FIXED = {
     "flushDelayOffsetInterval": "persist_delays_interval_ms",
     "flushDiskType": "flush_disk_type",
     "flushIntervalCommitLog": "flush_interval_ms",
+    "haHousekeepingInterval": "ha_silence_ms_max",
+    "haMasterAddress": "ha_master_address",
+    "haSendHeartbeatInterval": "ha_heartbeat_interval_ms",
+    "haTransferBatchSize": "ha_frame_bytes_max",
     "mappedFileSizeCommitLog": "segment_bytes",
     "maxErrorRateOfBloomFilter": "filter_error_percent",
     "maxMessageSize": "message_bytes_max",
@@ -94,8 +113,14 @@ FIXED = {
     "traceOn": "trace_on",
     "traceTopicEnable": "trace_topic",
 }
+FIXED_4 = {**FIXED, "haSlaveFallbehindMax": "ha_behind_bytes_max"}
+FIXED_5 = {
+    **FIXED,
+    "haMaxGapNotInSync": "ha_behind_bytes_max",
+    "minInSyncReplicas": "min_in_sync_replicas",
+}
+NULL_UNLESS_SET = frozenset({"haMasterAddress"})  # not listed while it is null
 CONSTANT_SETTINGS = {  # the same for every broker of the emulator
-    "brokerRole": "ASYNC_MASTER",
     "useTLS": "false",
 }
 CONSTANT_SETTINGS_4 = {**CONSTANT_SETTINGS, "filterServerNums": "0"}
@@ -109,21 +134,22 @@ class ConfigurationProcessor:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._live = LIVE_5_1 if broker.release >= CLIENT_SILENCE_IS_SET else LIVE
-        if broker.release >= SERVER_SIDE_RESET:
-            self._live = LIVE_5_2
+        self._fixed = FIXED_5 if broker.release >= HA_ACKS_ARE_COUNTED else FIXED_4
+        self._live = next(live for since, live in LIVE_SINCE if broker.release >= since)
         self._version = DataVersion(timestamp=broker.store.figures.began_ms)
 
     def get(self, _call: Call[Header]) -> Result:
         """The settings by upstream's names, as the text of a Java properties file."""
         broker = self._broker
         host, _, port = broker.address.rpartition(":")
-        found = {name: self._text(field) for name, field in {**FIXED, **self._live}.items()}
+        found = {name: self._text(field) for name, field in {**self._fixed, **self._live}.items()}
+        found = {name: found[name] for name in found if found[name] or name not in NULL_UNLESS_SET}
         found |= (
             CONSTANT_SETTINGS if broker.release >= FILTER_SERVERS_GONE else CONSTANT_SETTINGS_4
         )
         found |= {
             "brokerIP1": host,
+            "haListenPort": broker.ha_address.rpartition(":")[2],
             "listenPort": port,
             "registerBrokerTimeoutMills": str(broker.register_call_ms_max),
             "serverChannelMaxIdleTimeSeconds": str(broker.config.net.idle_ms_max // 1_000),

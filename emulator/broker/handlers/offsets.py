@@ -199,6 +199,9 @@ class GroupOffsetProcessor:
     def _reset_here(self, call: Call[ResetOffsetRequest]) -> Result:
         """Reset at the broker.  Upstream: AdminBrokerProcessor.resetOffsetInner (5.2)."""
         request, broker = call.request, self._broker
+        if broker.config.is_slave:
+            remark = "Can not reset offset in slave broker"
+            raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
         topic, group = request.topic, request.group
         known = broker.topics.get(topic)
         if known is None:

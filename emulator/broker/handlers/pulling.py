@@ -6,8 +6,14 @@ that arrives in its queue and matches its filter wakes the pull at once.  Upstre
 handles other messages and timeouts; here the time of the sweep that ends a pull is computed.
 Before 5.x each pull that is answered with another offset also stores a message in
 OFFSET_MOVED_EVENT: the group, the requested offset and the new one.  5.x has the topic, and stores
-nothing there.  Filters by tags only, does not pull from other brokers for static topics, and does
-not answer POP_MESSAGE.
+nothing there.
+
+A slave does not correct offsets, because its own log may be the one that is behind: it answers
+PULL_RETRY_IMMEDIATELY with the requested offset, unless ``offset_check_in_slave`` is on.  Before
+5.0 it also ignores the offset that a pull commits, and leaves held pulls to the sweep.
+
+Filters by tags only, does not pull from other brokers for static topics, and does not answer
+POP_MESSAGE.
 
 Upstream: PullMessageProcessor, its generateOffsetMovedEvent, PullRequestHoldService.
 """
@@ -65,6 +71,8 @@ from rocketmq_emulator.settings.releases import (
     MOVED_OFFSETS_NOT_STORED,
     PULL_REPLY_HAS_FLAGS,
     RETRIES_BY_TAG_NOT_FILTERED,
+    SLAVES_STORE_COMMITS,
+    SLAVES_WAKE_PULLS,
     SUSPENSION_READ_WHEN_HELD,
 )
 
@@ -82,6 +90,13 @@ CODES = {
     GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
     GetStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
 }
+OUT_OF_RANGE = frozenset(
+    {
+        GetStatus.NO_MESSAGE_IN_QUEUE,
+        GetStatus.OFFSET_OVERFLOW_BADLY,
+        GetStatus.OFFSET_TOO_SMALL,
+    }
+)
 
 
 class Forbidden(Header):
@@ -103,6 +118,9 @@ class PullMessageProcessor:
         )
         self._wait_is_read = broker.release < SUSPENSION_READ_WHEN_HELD
         self._stores_moved_offsets = broker.release < MOVED_OFFSETS_NOT_STORED
+        self._is_slave = broker.config.is_slave
+        self._ignores_commits = self._is_slave and broker.release < SLAVES_STORE_COMMITS
+        self._arrivals_wake = not self._is_slave or broker.release >= SLAVES_WAKE_PULLS
         self.held_count = 0
 
     def pull(self, call: Call[PullMessageRequest]) -> Result:
@@ -123,6 +141,8 @@ class PullMessageProcessor:
         offset = request.commit_offset
         if offset is None:
             raise BadFields("a pull that commits no offset")
+        if self._ignores_commits:
+            return
         queue = (request.consumer_group, request.topic, request.queue_id)
         broker.offsets.check_room(*queue)
         moved = broker.offsets.commit(*queue, offset, call.now_ms)
@@ -148,7 +168,7 @@ class PullMessageProcessor:
         self.held_count += 1
 
         def wants(arrived: Arrival) -> bool:
-            is_new = arrived[0] > offset
+            is_new = self._arrivals_wake and arrived[0] > offset
             return is_new and (wanted is None or self._wakes(request, wanted, arrived))
 
         def again(now_ms: int, _expired: bool) -> Result:
@@ -207,11 +227,18 @@ class PullMessageProcessor:
         found = store.get(
             topic, request.queue_id, request.queue_offset, request.max_msg_nums, wanted
         )
+        if self._is_slave and found.status in OUT_OF_RANGE and self._keeps_offsets:
+            found.next_begin_offset = request.queue_offset
         figures, group = store.figures, request.consumer_group
         figures.events.append(GetEvent(topic, group, found.count, found.bytes, call.now_ms))
         if len(figures.events) >= EVENTS_MAX:
             figures.count_up()
         return found
+
+    @property
+    def _keeps_offsets(self) -> bool:
+        """Whether an offset out of range is not corrected.  Upstream: nextOffsetCorrection."""
+        return self._is_slave and not self._broker.config.offset_check_in_slave
 
     def _code(self, found: GetResult, request: PullMessageRequest) -> int:
         if found.status is GetStatus.NO_MESSAGE_IN_QUEUE:
@@ -224,9 +251,15 @@ class PullMessageProcessor:
 
     def _answer(self, call: Call[PullMessageRequest], found: GetResult, code: int) -> Reply:
         request = call.request
-        if code == ResponseCode.PULL_OFFSET_MOVED and self._stores_moved_offsets:
-            store_moved_offset(self._broker, request, found.next_begin_offset, call.now_ms)
         suggested = self._suggested(request.consumer_group, found)
+        if code == ResponseCode.PULL_OFFSET_MOVED:
+            if self._keeps_offsets:
+                code = ResponseCode.PULL_RETRY_IMMEDIATELY
+                group = self._broker.groups.get(request.consumer_group)
+                suggested = suggested if group is None else group.broker_id
+            elif self._stores_moved_offsets:
+                next_offset = found.next_begin_offset
+                store_moved_offset(self._broker, request, next_offset, call.now_ms)
         if self._broker.wants(PullAnswered):
             self._note_answer(call, found, code)
         header = PullMessageReply(

@@ -78,6 +78,8 @@ class RecallMessageProcessor:
         broker, config = self._broker, self._broker.config
         if not config.recall_message:
             raise Refusal(ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden")
+        if config.is_slave:
+            raise Refusal(ResponseCode.SLAVE_NOT_AVAILABLE, _NOT_SERVED)
         if not config.perm & flags.PERM_WRITE and not config.recall_when_not_writeable:
             raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, _NOT_SERVED)
         if broker.topics.get(request.topic) is None:

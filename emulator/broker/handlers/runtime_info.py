@@ -1,8 +1,8 @@
 """A broker's own figures, which tools poll.
 
 Answers GET_BROKER_RUNTIME_INFO and VIEW_BROKER_STATS_DATA in every release, with upstream's keys;
-GET_BROKER_HA_STATUS as a master without slaves, and GET_BROKER_EPOCH_CACHE as a broker without a
-controller (both 5.x).  Requests wait only in pools set by SET_BUSY_POOL; storing takes no measured
+GET_BROKER_HA_STATUS, and GET_BROKER_EPOCH_CACHE as a broker without a controller (both 5.x).
+Requests wait only in pools set by SET_BUSY_POOL; storing takes no measured
 time, so latencies are 0.  Does not count by queue, bytes read from disk, or the delay of reads
 (``GROUP_GET_LATENCY`` and similar items do not exist here).
 
@@ -64,7 +64,7 @@ _FIXED = {
     "EndTransactionQueueSize": "0",
     "EndTransactionThreadPoolQueueCapacity": str(_TRANSACTIONS_CAPACITY),
 }
-_FIXED_5 = {"brokerActive": "true"}
+_NO_HA = "Can not get HARuntimeInfo, may be duplicationEnable is true"
 _TIMERS_RATE_S = 10  # PerfCounter: the interval of one count
 _NO_TIMERS = {
     "timerReadBehind": "0",
@@ -92,7 +92,7 @@ class RuntimeInfoProcessor:
         figures.pass_midnight(call.now_ms)
         table = {
             **_FIXED,
-            **({**_FIXED_5, **self._timers(call.now_ms)} if self._is_5 else {}),
+            **(self._of_5(call.now_ms) if self._is_5 else {}),
             **self._pools(),
             **self._times(call.now_ms),
             **self._totals(),
@@ -198,6 +198,14 @@ class RuntimeInfoProcessor:
         names = ("commitLogDiskRatio", f"commitLogDiskRatio_{folder}", "consumeQueueDiskRatio")
         return found | dict.fromkeys(names, ratio)
 
+    def _of_5(self, now_ms: int) -> dict[str, str]:
+        """What 5.x adds: whether the special services run, and the figures of timers.
+
+        Upstream: BrokerController.isSpecialServiceRunning.
+        """
+        is_active = "false" if self._broker.config.is_slave else "true"
+        return {"brokerActive": is_active, **self._timers(now_ms)}
+
     def _timers(self, now_ms: int) -> dict[str, str]:
         """Waiting timer messages, their lateness, and the rates of enqueuing and dequeuing."""
         timers = self._broker.timers
@@ -243,16 +251,21 @@ def byte_count(count: int) -> str:
 
 
 class ReplicaProcessor:
-    """Replication figures of a master without slaves."""
+    """Replication figures: a master's of each slave, or a slave's of its copy."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
     def ha_status(self, _call: Call[Header]) -> Result:
-        """The end of the log, and an empty list of slaves."""
-        end = self._broker.store.log.end_position
-        body = HARuntimeInfo(master=True, master_commit_log_max_offset=end)
-        return Reply(body=encode_body(body, self._broker.release))
+        """The end of the log and the connected slaves; of a slave, the state of its copy."""
+        broker = self._broker
+        if broker.ha_client is not None:
+            body = HARuntimeInfo(ha_client_runtime_info=broker.ha_client.runtime_info())
+        elif broker.ha is not None:
+            body = broker.ha.runtime_info()
+        else:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, _NO_HA)
+        return Reply(body=encode_body(body, broker.release))
 
     def epoch_cache(self, _call: Call[Header]) -> Result:
         """Refused: a broker without a controller has no epochs."""

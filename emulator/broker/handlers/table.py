@@ -25,6 +25,7 @@ from rocketmq_emulator.broker.handlers.replies import ReplyMessageProcessor
 from rocketmq_emulator.broker.handlers.runtime_info import ReplicaProcessor, RuntimeInfoProcessor
 from rocketmq_emulator.broker.handlers.send_back import SendMessageBackProcessor
 from rocketmq_emulator.broker.handlers.sending import SendMessageProcessor
+from rocketmq_emulator.broker.handlers.slave_refusals import with_slave_refusals
 from rocketmq_emulator.broker.handlers.statistics import ConsumptionProcessor, StatisticsProcessor
 from rocketmq_emulator.broker.handlers.topics import TopicProcessor
 from rocketmq_emulator.broker.handlers.transactions import EndTransactionProcessor
@@ -44,7 +45,7 @@ def handler_table(broker: Broker, rng: random.Random, now_ms: int) -> Table:
         *_admin_rows(broker),
         *_query_rows(broker),
     )
-    return table_of(rows, broker.release)
+    return with_slave_refusals(table_of(rows, broker.release), broker)
 
 
 def _client_rows(broker: Broker, rng: random.Random, now_ms: int) -> tuple[Row, ...]:

@@ -6,7 +6,7 @@ message is found by its position in the log, and must have the producer group an
 of the request.  Nothing is remembered of ended transactions: who commits twice, or commits after a
 rollback, stores the message once more, as at upstream.  Upstream also ends messages that are no
 half messages; here too, but that leaves no op, and such a message cannot be stored in a topic of
-the broker's own.
+the broker's own.  A slave ends no transaction.
 
 Upstream: EndTransactionProcessor, AdminBrokerProcessor.resumeCheckHalfMessage.
 """
@@ -95,6 +95,9 @@ class EndTransactionProcessor:
     def end(self, call: Call[EndTransactionRequest]) -> Result:
         """Commit or roll back; an unknown outcome changes nothing and has no reply."""
         broker, request = self._broker, call.request
+        if broker.config.is_slave:
+            self._note_refused(request, {}, ResponseCode.SLAVE_NOT_AVAILABLE, _NO_CODE)
+            return Reply(code=ResponseCode.SLAVE_NOT_AVAILABLE, remark=_NO_CODE)
         if request.commit_or_rollback == TRANSACTION_NOT:
             return NO_REPLY
         half = broker.store.message_at(request.commit_log_offset)

@@ -18,9 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from rocketmq_emulator.broker.replication.scheduling import FlowMonitor
 from rocketmq_emulator.broker.store.commit_log import LogsDiffer
 from rocketmq_emulator.disk.port import WRITE_ERRORS, refusal
 from rocketmq_emulator.facts import MasterConnected, MasterDisconnected
+from rocketmq_emulator.protocol.bodies.stats import HAClientRuntimeInfo
 from rocketmq_emulator.protocol.replication import BadStream, FrameReader, encode_report
 from rocketmq_emulator.settings.releases import HA_CLIENT_WAITS_AFTER_ERROR
 
@@ -62,6 +64,17 @@ class HaClient:
         self._reported = 0
         self._wrote_ms = self._read_ms = self._looked_ms = scheduling.now_ms()
         self._look: Timer | None = None
+        self._flow = FlowMonitor(self._read_ms)
+
+    def runtime_info(self) -> HAClientRuntimeInfo:
+        """The copy, for tools (5.x).  Upstream: DefaultHAService.getRuntimeInfo."""
+        return HAClientRuntimeInfo(
+            master_addr=self.master_address,
+            transferred_byte_in_second=self._flow.last_second(self._scheduling.now_ms()),
+            max_offset=self._copied.end_position,
+            last_read_timestamp=self._read_ms,
+            last_write_timestamp=self._wrote_ms,
+        )
 
     def connected(self, transport: Transport) -> HaClient:
         """Begin with a new stream; returns its endpoint.  Upstream: connectMaster."""
@@ -93,6 +106,7 @@ class HaClient:
         if self.transport is None:
             return
         self._read_ms = self._scheduling.now_ms()
+        self._flow.add(len(data), self._read_ms)
         self._frames.feed(data)
         try:
             for frame in self._frames.frames():
@@ -123,6 +137,7 @@ class HaClient:
         if self._look is not None:
             self._look.cancel()
             self._look = None
+        self._read_ms = 0
         if not self._is_of_5:
             self._wrote_ms = 0
         self.waits_before_connecting = self._is_of_5

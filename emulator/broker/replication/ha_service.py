@@ -18,13 +18,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from rocketmq_emulator.broker.replication.scheduling import FlowMonitor
 from rocketmq_emulator.facts import (
     SlaveAcknowledged,
     SlaveCannotContinue,
     SlaveConnected,
     SlaveDisconnected,
 )
-from rocketmq_emulator.protocol.replication import ReportReader, encode_frame
+from rocketmq_emulator.protocol.bodies.stats import HAConnectionRuntimeInfo, HARuntimeInfo
+from rocketmq_emulator.protocol.replication import FRAME_HEADER_BYTES, ReportReader, encode_frame
 from rocketmq_emulator.settings.releases import HA_ACKS_ARE_COUNTED, HA_REPORTS_ARE_COMPARED
 
 if TYPE_CHECKING:
@@ -44,14 +46,15 @@ def _call(action: Callable[[], object]) -> None:
     action()
 
 
-def _nobody(_acknowledged: object) -> None:
-    """The default of ``on_acknowledged``."""
+def _nobody(_service: object) -> None:
+    """The default of ``on_acknowledged`` and ``on_changed``."""
 
 
 class HaService:
     """The slaves of one master, whose *log* they copy.
 
-    ``on_acknowledged`` is called when a slave has reported the end of its log;
+    ``on_acknowledged`` is called when a slave has reported the end of its log, ``on_changed`` when
+    one has connected or gone;
     ``run_at_turn_end`` calls a function once at the end of the turn.
     """
 
@@ -65,6 +68,7 @@ class HaService:
         wants: Callable[[type[Fact]], bool],
     ) -> None:
         self.on_acknowledged: Callable[[HaService], object] = _nobody
+        self.on_changed: Callable[[HaService], object] = _nobody
         self.run_at_turn_end: Callable[[Callable[[], object]], object] = _call
         self.log = log
         self.config = config
@@ -80,6 +84,7 @@ class HaService:
         """The endpoint of a slave that has just connected."""
         connection = HaConnection(transport, self)
         self.connections.append(connection)
+        self.on_changed(self)
         return connection
 
     def close(self) -> None:
@@ -130,8 +135,32 @@ class HaService:
 
         Upstream: DefaultHAService.inSyncReplicasNums, isInSyncSlave.
         """
-        limit = self.log.end_position - self.config.ha_behind_bytes_max
-        return 1 + sum(each.acknowledged > limit for each in self.connections)
+        return 1 + sum(self._is_in_sync(each) for each in self.connections)
+
+    def _is_in_sync(self, connection: HaConnection) -> bool:
+        behind_bytes = self.log.end_position - connection.acknowledged
+        return behind_bytes < self.config.ha_behind_bytes_max
+
+    def runtime_info(self) -> HARuntimeInfo:
+        """The slaves, for tools (5.x).  Upstream: DefaultHAService.getRuntimeInfo."""
+        end, now_ms = self.log.end_position, self.scheduling.now_ms()
+        connections = [
+            HAConnectionRuntimeInfo(
+                addr=each.transport.remote,
+                slave_ack_offset=each.acknowledged,
+                diff=end - each.acknowledged,
+                in_sync=self._is_in_sync(each),
+                transferred_byte_in_second=each.flow.last_second(now_ms),
+                transfer_from_where=-1 if each.position is None else each.position,
+            )
+            for each in self.connections
+        ]
+        return HARuntimeInfo(
+            master=True,
+            master_commit_log_max_offset=end,
+            in_sync_slave_nums=self.in_sync_count() - 1,
+            ha_connection_info=connections,
+        )
 
     # For connections ------------------------------------------------------------------
 
@@ -143,6 +172,7 @@ class HaService:
     def ended(self, connection: HaConnection, reason: str) -> None:
         """The stream of *connection* ended."""
         self.connections.remove(connection)
+        self.on_changed(self)
         gone = connection.transport.remote, reason, connection.acknowledged
         self.note(SlaveDisconnected(*gone))
 
@@ -159,6 +189,7 @@ class HaConnection:
         self._is_open = True
         now_ms = service.scheduling.now_ms()
         self._heard_ms = self._wrote_ms = self._looked_ms = now_ms
+        self.flow = FlowMonitor(now_ms)  # of headers alone, as upstream counts
         self._look: Timer | None = None
         self._heartbeat: Timer | None = None
         self._silence: Timer | None = None
@@ -230,6 +261,7 @@ class HaConnection:
                 break
             self.transport.send(encode_frame(self.position, data))
             self.position += len(data)
+            self.flow.add(FRAME_HEADER_BYTES, self._looked_ms)
             self._wrote_ms = self._looked_ms
         if self._heartbeat is None:
             self._plan_heartbeat()
@@ -258,6 +290,7 @@ class HaConnection:
         is_due = now_ms - self._wrote_ms > self._service.config.ha_heartbeat_interval_ms
         if is_due and self.position is not None and not self.transport.unsent_bytes():
             self.transport.send(encode_frame(self.position, b""))
+            self.flow.add(FRAME_HEADER_BYTES, now_ms)
             self._wrote_ms = now_ms
         self._plan_heartbeat()
 

@@ -1,4 +1,4 @@
-"""The time and the timers that replication gets from its shell."""
+"""Time in replication: the clock and the timers of its shell, and the bytes of each second."""
 
 from __future__ import annotations
 
@@ -14,3 +14,31 @@ class Scheduling(NamedTuple):
 
     now_ms: Callable[[], int]
     at: Callable[[int, Callable[[], object]], Timer]
+
+
+class FlowMonitor:
+    """Counts the bytes of one stream in whole seconds, which are counted from *began_ms*.
+
+    Upstream: FlowMonitor.
+    """
+
+    def __init__(self, began_ms: int) -> None:
+        self._began_ms = began_ms
+        self._second = self._byte_count = self._last_byte_count = 0
+
+    def add(self, byte_count: int, now_ms: int) -> None:
+        """Count bytes that were transferred now."""
+        self._pass_to(now_ms)
+        self._byte_count += byte_count
+
+    def last_second(self, now_ms: int) -> int:
+        """The number of bytes in the last whole second."""
+        self._pass_to(now_ms)
+        return self._last_byte_count
+
+    def _pass_to(self, now_ms: int) -> None:
+        second = (now_ms - self._began_ms) // 1_000
+        if second != self._second:
+            is_next = second == self._second + 1
+            self._last_byte_count = self._byte_count if is_next else 0
+            self._second, self._byte_count = second, 0

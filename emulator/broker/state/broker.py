@@ -197,9 +197,13 @@ class Broker:
         """Accept slaves from now on; a slave begins to look for its master."""
         config, wants = self.config, self.wants
         self.ha = HaService(self.store.log, config, scheduling, note=self.note, wants=wants)
-        self.store.on_grown = self.ha.grown
+        self.ha.on_changed = self._watch_growth
         if (copied := self.store.copied) is not None:
             self.ha_client = HaClient(copied, config, scheduling, self.note)
+
+    def _watch_growth(self, ha: HaService) -> None:
+        """Puts tell *ha* that the log has grown, but only while slaves are connected."""
+        self.store.on_grown = ha.grown if ha.connections else None
 
     def learn_master(self, address: str | None, its_ha_address: str | None) -> None:
         """The addresses of the master, as a NameServer says; None while it knows none.

@@ -128,6 +128,7 @@ class Store:
         self.copied: CopiedLog | None = None  # of a slave
         if config.is_slave:
             self.copied = CopiedLog(self.log, self._index, self.flushing, note=note, wants=wants)
+            self.copied.on_readable = self._ring_copied
         self.on_grown: Callable[[], object] | None = None
 
     @property
@@ -190,6 +191,10 @@ class Store:
                 self._note_stored(message, put)
             self.ring(key, (put.queue_offset + 1, put.code))
         return puts
+
+    def _ring_copied(self, queue: ConsumeQueue, code: int) -> None:
+        """Ring the bell of *queue*, whose newest message came from the master."""
+        self.ring((queue.topic, queue.queue_id), (queue.max_offset, code))
 
     def check(self, message: MessageToStore) -> None:
         """Raises PutRefused if the log cannot hold the message."""

@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from rocketmq_emulator.broker.handlers.table import handler_table
-from rocketmq_emulator.broker.service import ScheduledTasks
+from rocketmq_emulator.broker.service import ScheduledTasks, connect_replicas
 from rocketmq_emulator.broker.state.broker import Broker
 from rocketmq_emulator.clocks.clock import WallClock
 from rocketmq_emulator.disk.memory import MemoryDisk
@@ -225,6 +225,7 @@ class Bench:
             lambda topics, bell: self.announced.extend((topic, bell) for topic in topics or ()),
             self.server.later,
         )
+        self.ha = connect_replicas(self.broker, self.server, self.clock)
         self.server.on_closed = self.broker.clients.close
         self._ports = 40_000
 

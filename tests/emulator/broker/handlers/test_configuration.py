@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rocketmq_emulator.broker.handlers.configuration import FIXED, LIVE_5_2
+from rocketmq_emulator.broker.handlers.configuration import FIXED_4, FIXED_5, LIVE_5_2
 from rocketmq_emulator.facts import SettingsChanged, SettingsIgnored
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.codes import ResponseCode
@@ -26,7 +26,7 @@ def shown(client: Client) -> dict[str, str]:
 
 
 def test_names_mean_here_what_they_mean_in_a_properties_file() -> None:
-    for name, field in {**FIXED, **LIVE_5_2}.items():
+    for name, field in {**FIXED_4, **FIXED_5, **LIVE_5_2}.items():
         if name != "mappedFileSizeCommitLog":  # ignored in a file, shown here
             assert BROKER.settings[name] == (field, 1)
 
@@ -35,7 +35,34 @@ async def test_the_settings_that_mqadmin_exports_are_shown() -> None:
     of_4, of_5 = (shown(Bench(release=release).client()) for release in (LAST_4, LAST_5))
     assert (of_4["filterServerNums"], of_4["useTLS"]) == ("0", "false")
     assert of_4["msgTraceTopicName"] == "RMQ_SYS_TRACE_TOPIC"
-    assert set(of_4) - set(of_5) == {"filterServerNums"}
+    assert set(of_4) - set(of_5) == {"filterServerNums", "haSlaveFallbehindMax"}
+
+
+@pytest.mark.parametrize(
+    ("release", "port", "gap"),
+    [(LAST_4, "10912", "haSlaveFallbehindMax"), (LAST_5, "40000", "haMaxGapNotInSync")],
+)
+async def test_the_settings_of_replication_are_shown(release: str, port: str, gap: str) -> None:
+    settings = {"broker_role": "SLAVE", "broker_id": 2, "ha_port": 40_000}
+    settings["listen_address"] = "127.0.0.1:10911"
+    found = shown(Bench(release=release, **settings).client())
+    expected = {
+        "brokerId": "2",
+        "brokerRole": "SLAVE",
+        "haHousekeepingInterval": "20000",
+        "haListenPort": port,
+        "haSendHeartbeatInterval": "5000",
+        "haTransferBatchSize": "32768",
+        "offsetCheckInSlave": "false",
+        "slaveTimeout": "3000",
+        gap: "268435456",
+    }
+    assert found.items() >= expected.items()
+    assert "haMasterAddress" not in found
+    assert ("inSyncReplicas" in found) == ("minInSyncReplicas" in found) == (release == LAST_5)
+    settings["ha_master_address"] = "127.0.0.1:9"
+    found = shown(Bench(release=release, **settings).client())
+    assert found["haMasterAddress"] == "127.0.0.1:9"
 
 
 async def test_a_change_is_shown_and_a_fact() -> None:

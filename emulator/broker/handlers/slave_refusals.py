@@ -1,0 +1,109 @@
+"""Requests that a slave refuses before their handlers are called.
+
+A slave of 5.x rejects every send, and pulls unless ``slave_read`` is on, as a busy broker does.
+One of 4.x passes both on: it answers pulls, and its store refuses sends.  Changes of topics and
+groups are refused by some releases; elsewhere they last until the next copy of the master's
+tables.  Refusals that come after checks of the request are in the handlers: those of transactions,
+recalls and resets.
+
+Upstream: NettyRemotingAbstract.processRequestCommand, SendMessageProcessor.rejectRequest,
+PullMessageProcessor.rejectRequest (5.x), AdminBrokerProcessor.validateSlave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rocketmq_emulator.facts import SendRefused
+from rocketmq_emulator.net.results import Call, Handler, Reply, Result
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.settings.releases import SLAVES_REFUSE_CHANGES, SLAVES_REJECT_REQUESTS
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.broker.state.broker import Broker
+    from rocketmq_emulator.net.dispatch import Table
+    from rocketmq_emulator.settings.config import BrokerConfig
+    from rocketmq_emulator.settings.releases import Release
+
+REJECTED = "[REJECTREQUEST]system busy, start flow control for a while"
+NO_CHANGES = (
+    "Can't modify topic or subscription group from slave broker, please execute it from master "
+    "broker."
+)
+SENDS = frozenset(
+    {
+        catalog.SEND_MESSAGE.code,
+        catalog.SEND_MESSAGE_V2.code,
+        catalog.SEND_BATCH_MESSAGE.code,
+    }
+)
+
+
+class SlaveRefusal(NamedTuple):
+    """Requests with one of ``codes`` are answered ``response_code``.
+
+    That is so in the releases that ``known_in`` names, and while ``applies`` to the settings.
+    """
+
+    codes: frozenset[int]
+    response_code: int
+    remark: str
+    known_in: Callable[[Release], bool]
+    applies: Callable[[BrokerConfig], bool] = lambda _config: True
+
+
+SLAVE_REFUSALS = (
+    SlaveRefusal(
+        SENDS | {catalog.CONSUMER_SEND_MSG_BACK.code},
+        ResponseCode.SYSTEM_BUSY,
+        REJECTED,
+        lambda release: release >= SLAVES_REJECT_REQUESTS,
+    ),
+    SlaveRefusal(
+        frozenset({catalog.PULL_MESSAGE.code, catalog.LITE_PULL_MESSAGE.code}),
+        ResponseCode.SYSTEM_BUSY,
+        REJECTED,
+        lambda release: release >= SLAVES_REJECT_REQUESTS,
+        lambda config: not config.slave_read,
+    ),
+    SlaveRefusal(
+        frozenset(
+            {
+                catalog.UPDATE_AND_CREATE_TOPIC.code,
+                catalog.DELETE_TOPIC_IN_BROKER.code,
+                catalog.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP.code,
+                catalog.DELETE_SUBSCRIPTIONGROUP.code,
+            }
+        ),
+        ResponseCode.SYSTEM_ERROR,
+        NO_CHANGES,
+        SLAVES_REFUSE_CHANGES.holds,
+    ),
+)
+
+
+def with_slave_refusals(table: Table, broker: Broker) -> Table:
+    """*table*, but a slave's handlers of refused codes are called only while they may be."""
+    if not broker.config.is_slave:
+        return table
+    guarded = dict(table)
+    for refusal in SLAVE_REFUSALS:
+        if refusal.known_in(broker.release):
+            for code in refusal.codes & table.keys():
+                rpc, handler = table[code]
+                guarded[code] = rpc, partial(_refuse_or_pass_on, broker, refusal, handler)
+    return guarded
+
+
+def _refuse_or_pass_on(
+    broker: Broker, refusal: SlaveRefusal, handler: Handler, call: Call[Any]
+) -> Result:
+    if not refusal.applies(broker.config):
+        return handler(call)
+    code, remark = refusal.response_code, refusal.remark
+    if call.command.code in SENDS and broker.wants(SendRefused):
+        broker.note(SendRefused(call.request.topic or "", code, remark))
+    return Reply(code=code, remark=remark)
