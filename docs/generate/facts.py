@@ -25,6 +25,7 @@ TITLES = {
     "rocketmq_emulator.facts.nodes": "Any process",
     "rocketmq_emulator.facts.servers": "NameServers and brokers",
     "rocketmq_emulator.facts.stores": "Stores, with the timer messages and transactions in them",
+    "rocketmq_emulator.facts.replication": "Replication: masters and slaves",
     "rocketmq_emulator.facts.clients": "Clients",
     "rocketmq_emulator.facts.faults": "Faults and runs",
 }

@@ -13,7 +13,7 @@ from functools import partial
 import msgspec
 import trio
 
-from rocketmq_emulator.broker.copying_task import copy_master
+from rocketmq_emulator.broker.copying_task import copy_master, synchronize_with_master
 from rocketmq_emulator.broker.handlers.acknowledging import ANY_SLAVE, replicated_to
 from rocketmq_emulator.broker.handlers.table import NOT_ON_VIP_PORT, handler_table
 from rocketmq_emulator.broker.registration import NameServerRegistration
@@ -101,6 +101,9 @@ async def serve_broker(
             tasks.start(nursery)
             if broker.ha_client is not None:
                 nursery.start_soon(copy_master, broker.ha_client, network)
+            if broker.slave_synchronize is not None:
+                synchronize = partial(synchronize_with_master, own_address=broker.address)
+                nursery.start_soon(synchronize, broker.slave_synchronize, client, clock.now_ms)
             task_status.started(address)
             await stop.wait()
             journal.note(NodeStopped("broker", "asked"))

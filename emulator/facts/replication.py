@@ -12,7 +12,7 @@ from rocketmq_emulator.facts.fact import Fact, Severity
 class SlaveConnected(Fact, frozen=True):
     """A slave has said where its log ends, and is sent the bytes from there on."""
 
-    address: str
+    address: str  # of the slave
     reported: int  # the end of its log, in bytes; 0: its log is empty
     position: int  # from which it is sent the log
 
@@ -22,7 +22,7 @@ class SlaveDisconnected(Fact, frozen=True):
 
     severity: ClassVar[Severity] = "warning"
 
-    address: str
+    address: str  # of the slave
     reason: str
     acknowledged: int  # the last position that it reported; -1: none
 
@@ -35,10 +35,10 @@ class SlaveCannotContinue(Fact, frozen=True):
 
     severity: ClassVar[Severity] = "error"
 
-    address: str
+    address: str  # of the slave
     position: int  # that it asks for
     min_position: int  # of this master's log
-    end_position: int
+    end_position: int  # of this master's log
 
 
 class SlaveAcknowledged(Fact, frozen=True):
@@ -46,8 +46,8 @@ class SlaveAcknowledged(Fact, frozen=True):
 
     severity: ClassVar[Severity] = "debug"
 
-    address: str
-    position: int
+    address: str  # of the slave
+    position: int  # the end of its log
 
 
 # At a slave ---------------------------------------------------------------------------
@@ -56,7 +56,7 @@ class SlaveAcknowledged(Fact, frozen=True):
 class MasterConnected(Fact, frozen=True):
     """A slave has connected to the HA port of its master."""
 
-    address: str
+    address: str  # of the master's HA port
     end_position: int  # of this slave's log
 
 
@@ -65,7 +65,27 @@ class MasterDisconnected(Fact, frozen=True):
 
     severity: ClassVar[Severity] = "warning"
 
-    address: str
+    address: str  # of the master's HA port
+    reason: str
+
+
+class MetadataSynced(Fact, frozen=True):
+    """A slave has replaced one of its tables by its master's."""
+
+    address: str  # of the master
+    table: str  # as in "topics", "consumer offsets", "groups"
+
+
+class MetadataSyncFailed(Fact, frozen=True):
+    """A slave could not copy a table of its master: the first of consecutive failures.
+
+    The slave tries again in each round.
+    """
+
+    severity: ClassVar[Severity] = "warning"
+
+    address: str  # of the master
+    table: str  # as in "topics", "consumer offsets", "groups"
     reason: str
 
 
@@ -75,7 +95,7 @@ class LogCopied(Fact, frozen=True):
     severity: ClassVar[Severity] = "debug"
 
     position: int  # in the commit log, in bytes: the end of what was copied
-    copied_bytes: int
+    copied_bytes: int  # how many
     message_count: int  # that are whole now: consumers can read them here
 
 
@@ -84,5 +104,5 @@ class CopiedLogUnreadable(Fact, frozen=True):
 
     severity: ClassVar[Severity] = "error"
 
-    position: int
+    position: int  # of the first of these bytes in the commit log
     reason: str

@@ -175,6 +175,10 @@ SLAVES_REJECT_REQUESTS = Release(5, 0, 0)  # sends, and pulls without slaveReadE
 SLAVES_REFUSE_CHANGES = ReleaseSpan(Release(4, 9, 4), Release(5, 1, 4))  # of topics and groups
 SLAVES_STORE_COMMITS = Release(5, 0, 0)  # of pulls; before, only of UPDATE_CONSUMER_OFFSET
 SLAVES_WAKE_PULLS = Release(5, 0, 0)  # when a message arrives; before, only the sweep did
+SLAVE_SYNC_EVERY_10_S = ReleaseSpan(Release(4, 5, 0), Release(5, 0, 0))  # else every 60 s
+SLAVE_SYNC_OF_5 = Release(5, 0, 0)  # request modes and timers too; delay offsets are loaded
+TIMER_VERSION_COPIED = Release(5, 2, 0)  # with the timer checkpoint, to a slave
+SYNC_REPLACES_ONE_BY_ONE = Release(5, 3, 2)  # topics and groups of a slave; attributes fail
 WAIT_DROPPED = ReleaseSpan(Release(4, 9, 1), Release(5, 0, 0))  # but of delayed ones and batches
 
 # Properties as text, of brokers and clients -------------------------------------------

@@ -31,6 +31,23 @@ class DelayOffsetSerializeWrapper(Body, frozen=True):
     data_version: DataVersion | None = None
 
 
+class TimerMetric(Body, frozen=True):
+    """The waiting timer messages of a topic.  Upstream: TimerMetrics.Metric."""
+
+    count: int = 0
+    time_stamp: int = 0  # milliseconds: of its last change
+
+
+class TimerMetricsSerializeWrapper(Body, frozen=True):
+    """The waiting timer messages by topic; also the broker's file.
+
+    Upstream: TimerMetrics.TimerMetricsSerializeWrapper.
+    """
+
+    timing_count: ConcurrentMap[str, TimerMetric] = {}
+    data_version: DataVersion = DataVersion()
+
+
 class OffsetSerializeWrapper(Body, frozen=True):
     """A broadcasting consumer's own file.  Upstream: OffsetSerializeWrapper."""
 

@@ -39,9 +39,13 @@ from rocketmq_emulator.protocol.bodies.offsets import (
     GetConsumerStatusBody,
     QueryCorrectionOffsetBody,
     ResetOffsetBody,
+    TimerMetricsSerializeWrapper,
 )
 from rocketmq_emulator.protocol.bodies.routes import KVTable, TopicList
-from rocketmq_emulator.protocol.bodies.running import SetMessageRequestModeBody
+from rocketmq_emulator.protocol.bodies.running import (
+    MessageRequestModeTable,
+    SetMessageRequestModeBody,
+)
 from rocketmq_emulator.protocol.bodies.stats import (
     BrokerStatsData,
     ConsumeStats,
@@ -142,6 +146,9 @@ QUERY_SUBSCRIPTION_BY_CONSUMER = broker(
 SET_MESSAGE_REQUEST_MODE = broker(
     "SET_MESSAGE_REQUEST_MODE", request_body=SetMessageRequestModeBody, since=R_5_0_0
 )
+GET_ALL_MESSAGE_REQUEST_MODE = broker(
+    "GET_ALL_MESSAGE_REQUEST_MODE", reply_body=MessageRequestModeTable, since=R_5_0_0
+)
 
 # Offsets ------------------------------------------------------------------------------
 
@@ -163,6 +170,10 @@ GET_ALL_CONSUMER_OFFSET = broker(
     "GET_ALL_CONSUMER_OFFSET", reply_body=ConsumerOffsetSerializeWrapper
 )
 GET_ALL_DELAY_OFFSET = broker("GET_ALL_DELAY_OFFSET", reply_body=DelayOffsetSerializeWrapper)
+GET_TIMER_CHECK_POINT = broker("GET_TIMER_CHECK_POINT", reply_body=bytes, since=R_5_0_0)
+GET_TIMER_METRICS = broker(
+    "GET_TIMER_METRICS", reply_body=TimerMetricsSerializeWrapper, since=R_5_0_0
+)
 
 # Statistics and runtime state ---------------------------------------------------------
 

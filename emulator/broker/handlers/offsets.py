@@ -2,7 +2,8 @@
 
 Answers QUERY_CONSUMER_OFFSET, UPDATE_CONSUMER_OFFSET, GET_ALL_CONSUMER_OFFSET,
 GET_ALL_DELAY_OFFSET, CLONE_GROUP_OFFSET, INVOKE_BROKER_TO_RESET_OFFSET and
-INVOKE_BROKER_TO_GET_CONSUMER_STATUS in every release.  A reset has two forms.  Before 5.2, or
+INVOKE_BROKER_TO_GET_CONSUMER_STATUS in every release; GET_TIMER_CHECK_POINT and GET_TIMER_METRICS,
+the progress of timer messages, since 5.0.0, for slaves.  A reset has two forms.  Before 5.2, or
 with ``server_side_reset`` off, the broker computes offsets and sends them to the members, which
 must be online and apply them.  Since 5.2 the broker changes the group's offsets itself: commits of
 a queue are ignored until a pull of the queue has been answered with the new offset.  Does not
@@ -168,6 +169,20 @@ class GroupOffsetProcessor:
     def all_delays(self, _call: Call[Header]) -> Result:
         """The next offset to deliver of each delay level, in the form of the saved table."""
         return Reply(body=encode_body(self._broker.delays.wrapper(), self._broker.release))
+
+    def timer_checkpoint(self, call: Call[Header]) -> Result:
+        """How far the deliveries of timer messages have come, for slaves."""
+        timers = self._broker.timers
+        if timers is None:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, "The checkpoint is null")
+        return Reply(body=timers.checkpoint(call.now_ms).encode_for_slave())
+
+    def timer_metrics(self, _call: Call[Header]) -> Result:
+        """The waiting timer messages by topic, for slaves."""
+        timers = self._broker.timers
+        if timers is None:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, "The timer message store is null")
+        return Reply(body=encode_body(timers.metrics.wrapper(), self._broker.release))
 
     def clone(self, call: Call[CloneGroupOffsetRequest]) -> Result:
         """Copy a group's offsets to another group; SUCCESS also if nothing is copied.

@@ -1,11 +1,11 @@
 """Queues for consumers: first and last offsets, locks, and the assignment of queues to members.
 
 Answers GET_MAX_OFFSET, GET_MIN_OFFSET, SEARCH_OFFSET_BY_TIMESTAMP, GET_EARLIEST_MSG_STORETIME,
-LOCK_BATCH_MQ and UNLOCK_BATCH_MQ in every release; QUERY_ASSIGNMENT and SET_MESSAGE_REQUEST_MODE
-since 5.0.0, for clients that let the broker compute a member's queues.  The mode is always PULL:
-the mode POP is refused.  Strategies are AVG and AVG_BY_CIRCLE, as upstream's.
-Does not lock at other brokers of the same name (``onlyThisBroker`` is not read), and does not
-convert offsets of the mapped queues of static topics.
+LOCK_BATCH_MQ and UNLOCK_BATCH_MQ in every release; QUERY_ASSIGNMENT, SET_MESSAGE_REQUEST_MODE and
+GET_ALL_MESSAGE_REQUEST_MODE since 5.0.0, for clients that let the broker compute a member's
+queues.  The mode is always PULL: the mode POP is refused.  Strategies are AVG and AVG_BY_CIRCLE,
+as upstream's.  Does not lock at other brokers of the same name (``onlyThisBroker`` is not read),
+and does not convert offsets of the mapped queues of static topics.
 
 Upstream: AdminBrokerProcessor, QueryAssignmentProcessor.
 """
@@ -197,6 +197,11 @@ class QueryAssignmentProcessor:
             return allocate(queues, members, request.client_id or "")
         except CannotAllocate:
             return None
+
+    def all_modes(self, _call: Call[Header]) -> Result:
+        """The request modes of all groups, in the form of the saved table, for slaves."""
+        broker = self._broker
+        return Reply(body=encode_body(broker.request_modes.table(), broker.release))
 
     def set_mode(self, call: Call[Header]) -> Result:
         """Set a group's request mode; refused for a missing topic or group, and for POP."""

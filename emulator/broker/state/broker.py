@@ -21,6 +21,10 @@ import msgspec
 from rocketmq_emulator.broker.replication.ha_client import HaClient
 from rocketmq_emulator.broker.replication.ha_service import HaService
 from rocketmq_emulator.broker.replication.scheduling import Scheduling
+from rocketmq_emulator.broker.replication.slave_synchronize import (
+    CopiedTables,
+    SlaveSynchronize,
+)
 from rocketmq_emulator.broker.state.topic_routes import TopicRouteInfo
 from rocketmq_emulator.broker.store.delays import ScheduleMessageService
 from rocketmq_emulator.broker.store.put_chain import (
@@ -133,6 +137,7 @@ class Broker:
         self.master_address: str | None = None  # of a slave's master, while it is registered
         self.ha: HaService | None = None  # both from ``connect_replicas`` on
         self.ha_client: HaClient | None = None
+        self.slave_synchronize: SlaveSynchronize | None = None
         self.delays = ScheduleMessageService(
             self.store, disk, config, note=self.note, began_ms=now_ms
         )
@@ -200,6 +205,18 @@ class Broker:
         self.ha.on_changed = self._watch_growth
         if (copied := self.store.copied) is not None:
             self.ha_client = HaClient(copied, config, scheduling, self.note)
+            self.slave_synchronize = self._slave_synchronize(scheduling.now_ms())
+
+    def _slave_synchronize(self, now_ms: int) -> SlaveSynchronize:
+        tables = CopiedTables(
+            self.topics,
+            self.groups,
+            self.offsets,
+            self.delays,
+            self.request_modes,
+            self.timers,
+        )
+        return SlaveSynchronize(tables, self.config, note=self.note, began_ms=now_ms)
 
     def _watch_growth(self, ha: HaService) -> None:
         """Puts tell *ha* that the log has grown, but only while slaves are connected."""
@@ -211,6 +228,8 @@ class Broker:
         A configured HA address is kept.  Without a master the last HA address stays.
         """
         self.master_address = address
+        if self.slave_synchronize is not None:
+            self.slave_synchronize.master_address = address
         is_told = not self.config.ha_master_address
         if self.ha_client is not None and is_told and its_ha_address:
             self.ha_client.master_address = its_ha_address

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rocketmq_emulator.broker.store.appender import MAY_BE_STORED_LATER, PutRefused, stored_again
 from rocketmq_emulator.broker.tables.documents import Document
 from rocketmq_emulator.facts import DelayedDelivered, DelayedMessageDropped, Queue
+from rocketmq_emulator.protocol.bodies.body import decode_unlimited_body
 from rocketmq_emulator.protocol.bodies.offsets import DelayOffsetSerializeWrapper
 from rocketmq_emulator.protocol.bodies.topics import DataVersion
 from rocketmq_emulator.protocol.messages.delay_levels import queue_of_level
@@ -27,7 +28,7 @@ from rocketmq_emulator.protocol.messages.properties import (
     property_of,
 )
 from rocketmq_emulator.protocol.messages.records import decode_record
-from rocketmq_emulator.settings.releases import OFFSETS_HAVE_VERSION
+from rocketmq_emulator.settings.releases import OFFSETS_HAVE_VERSION, SLAVE_SYNC_OF_5
 
 if TYPE_CHECKING:
     from rocketmq_emulator.broker.store.consume_queue import ConsumeQueue
@@ -68,6 +69,8 @@ class ScheduleMessageService:
         self._note = note
         self._broker = config.name
         self._first_tick_ms = began_ms + FIRST_TICK_MS
+        self._copied = b""  # a master's table, at a slave
+        self._loads_copies = config.parsed_release >= SLAVE_SYNC_OF_5
         self._document = Document(
             disk, DOCUMENT, DelayOffsetSerializeWrapper, config.parsed_release, note
         )
@@ -168,6 +171,20 @@ class ScheduleMessageService:
         if self._is_dirty:
             self._is_dirty = not self._document.save(self.wrapper())
 
+    def copy(self, text: bytes) -> bool:
+        """Save *text*, a master's table, as it is; returns whether it differs from the last one.
+
+        In 5.x the table is also read, before that only at the next start.  Raises ``BadFields``
+        if it is no table.  Upstream: SlaveSynchronize.syncDelayOffset.
+        """
+        found = decode_unlimited_body(text, DelayOffsetSerializeWrapper)
+        is_new, self._copied = text != self._copied, text
+        self._document.save_text(text)
+        if self._loads_copies:
+            self.offset_table = dict(found.offset_table)
+            self._data_version = found.data_version
+        return is_new
+
     def reset(self, now_ms: int) -> None:
         """Remove the progress of all levels; to be called after a reset of the store."""
         self.offset_table = {}
@@ -186,7 +203,7 @@ class ScheduleMessageService:
         if queue is None:
             return None
         offset = max(self.offset_table.get(level, 0), queue.min_offset)
-        if offset == queue.max_offset:
+        if offset >= queue.max_offset:  # a slave's log may be behind the offset that it copied
             return None
         index = offset - queue.min_offset
         return _Head(level, offset, queue.positions[index], queue.sizes[index], queue.codes[index])

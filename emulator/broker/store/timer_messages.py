@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from rocketmq_emulator.broker.store.appender import MAY_BE_STORED_LATER, PutRefused
+from rocketmq_emulator.broker.store.timer_metrics import TimerMetrics
 from rocketmq_emulator.broker.store.timer_wheel import (
     DOCUMENT,
     Slot,
@@ -44,7 +45,11 @@ from rocketmq_emulator.facts import (
     TimersRecovering,
 )
 from rocketmq_emulator.protocol.messages.names import TIMER_TOPIC
-from rocketmq_emulator.settings.releases import TIMER_DELETE_NAMES_TOPIC, TIMER_PUT_GIVEN_UP
+from rocketmq_emulator.settings.releases import (
+    TIMER_DELETE_NAMES_TOPIC,
+    TIMER_PUT_GIVEN_UP,
+    TIMER_VERSION_COPIED,
+)
 
 if TYPE_CHECKING:
     from rocketmq_emulator.broker.store.consume_queue import ConsumeQueue
@@ -95,6 +100,7 @@ class TimerMessageStore:
         self._begin()
         self._is_write_failing = False
         self._moves = TimerMoves(disk)
+        self.metrics = TimerMetrics(disk, config, note=note, now_ms=began_ms)
         saved = disk.read(DOCUMENT)
         self._saved = decode_checkpoint(saved)
         if saved is not None and is_damaged(saved):
@@ -119,6 +125,7 @@ class TimerMessageStore:
         """Remove all waiting messages and the progress; to be called after the store's reset."""
         self._begin()
         self._moves.clear()
+        self.metrics.reset(now_ms)
         self._first_tick_ms = now_ms
         self.enqueued = SampledSums((RATES,), now_ms, now_ms)
         self.dequeued = SampledSums((RATES,), now_ms, now_ms)
@@ -176,6 +183,34 @@ class TimerMessageStore:
         """How long the first waiting slot is overdue.  Upstream: getDequeueBehindMillis."""
         slot = self._wheel.first()
         return 0 if slot is None else max(0, now_ms - slot.at_ms - self._rule.precision_ms)
+
+    # For slaves -----------------------------------------------------------------------
+
+    def checkpoint(self, now_ms: int) -> TimerCheckpoint:
+        """The progress, as a slave gets it: upstream's clock of slots has come to *now_ms*.
+
+        It stops at the first slot that is over and still has messages.
+        """
+        slot, read_ms = self._wheel.first(), self._rule.slot_at(now_ms)
+        is_late = slot is not None and slot.at_ms < read_ms
+        read_ms = slot.at_ms if slot is not None and is_late else read_ms
+        return self._progress(self._saved.saved_ms)._replace(
+            read_ms=read_ms, counter=self._saved.counter
+        )
+
+    def copy_checkpoint(self, masters: TimerCheckpoint) -> None:
+        """Save how far a master has come.  Upstream: SlaveSynchronize.syncTimerCheckPoint."""
+        copied = self._saved._replace(
+            read_ms=masters.read_ms, master_queue_offset=masters.master_queue_offset
+        )
+        if self._config.parsed_release >= TIMER_VERSION_COPIED:
+            copied = copied._replace(
+                state_version=masters.state_version,
+                saved_ms=masters.saved_ms,
+                counter=masters.counter,
+            )
+        self._read_ms = copied.read_ms
+        self._write(copied)
 
     # Advancing time -------------------------------------------------------------------
 
@@ -278,6 +313,7 @@ class TimerMessageStore:
         slot_ms, is_roll = self._moves.slot_of(self._rule, record, offset)
         self._wheel.add(slot_ms, offset, deleted_key=None if is_roll else record.deletes)
         self.enqueued.add(1, 0, store_ms)
+        self.metrics.add(record.queue.topic, 1 if record.deletes is None else -1, store_ms)
         if not record.roll_times and record.deletes is None:
             key = record.uniq_key
             self._note(TimerMessagePutAside(record.queue, offset, record.out_ms, key))
@@ -316,6 +352,7 @@ class TimerMessageStore:
             self._held_until_ms = now_ms + self._rule.precision_ms // TRIES_PER_SLOT
             return False
         self._puts = 0
+        self.metrics.add(record.queue.topic, -1, now_ms)
         if reason:
             self._note(TimerMessageDropped(record.queue, offset, reason, record.uniq_key))
         elif is_roll:
@@ -353,10 +390,13 @@ class TimerMessageStore:
     # Progress -------------------------------------------------------------------------
 
     def _save(self, now_ms: int) -> bool:
-        saved = self._progress(now_ms)
+        return self._write(self._progress(now_ms))
+
+    def _write(self, saved: TimerCheckpoint) -> bool:
         try:
             self._moves.persist(self._store.min_offset(TIMER_TOPIC, 0))
             self._disk.replace(DOCUMENT, saved.encode())
+            self.metrics.persist()
         except WRITE_ERRORS as error:
             if not self._is_write_failing:  # note the first failure only, not each try
                 self._note(refusal(error, DOCUMENT))

@@ -25,6 +25,7 @@ import msgspec
 from rocketmq_emulator.broker.store.appender import MessageToStore, stored_again
 from rocketmq_emulator.broker.store.put_chain import java_long, with_properties
 from rocketmq_emulator.facts import Queue
+from rocketmq_emulator.protocol.fields import BadFields
 from rocketmq_emulator.protocol.messages.names import TIMER_TOPIC
 from rocketmq_emulator.protocol.messages.properties import (
     REAL_QID,
@@ -307,6 +308,7 @@ class TimerMoves:
 DOCUMENT = "timercheck"
 FILE_BYTES = 4096  # MappedFile.OS_PAGE_SIZE
 _FIELDS = Struct(">10q")
+_SENT = Struct(">7q")  # without our own fields: TimerCheckpoint.encode
 _OFFSETS_ONLY = Struct(">4q")  # the file of releases that write no data version
 
 
@@ -339,6 +341,10 @@ class TimerCheckpoint(NamedTuple):
         slot_ms, _ = rule.slot_of(out_ms, store_ms)
         return (slot_ms, offset) < (self.read_ms, self.slot_offset)
 
+    def encode_for_slave(self) -> bytes:
+        """The 56 bytes of the answer to GET_TIMER_CHECK_POINT."""
+        return _SENT.pack(*self[:7])
+
     def encode(self) -> bytes:
         """The bytes of the whole file."""
         return _FIELDS.pack(*self).ljust(FILE_BYTES, b"\0")
@@ -351,6 +357,16 @@ def decode_checkpoint(data: bytes | None) -> TimerCheckpoint:
     if len(data) < _FIELDS.size:
         return TimerCheckpoint(*_OFFSETS_ONLY.unpack_from(data))
     return TimerCheckpoint(*_FIELDS.unpack_from(data))
+
+
+def decode_sent_checkpoint(data: bytes) -> TimerCheckpoint:
+    """A master's checkpoint.  Raises ``BadFields`` if *data* is too short.
+
+    Upstream: TimerCheckpoint.decode.
+    """
+    if len(data) < _SENT.size:
+        raise BadFields(f"a timer checkpoint of {len(data)} bytes; it has {_SENT.size}")
+    return TimerCheckpoint(*_SENT.unpack_from(data))
 
 
 def is_damaged(data: bytes) -> bool:

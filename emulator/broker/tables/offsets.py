@@ -185,6 +185,18 @@ class ConsumerOffsets:
         self._changes += 1
         self.persist(now_ms)
 
+    def copy(self, masters: ConsumerOffsetSerializeWrapper, now_ms: int) -> None:
+        """Replace the offsets of each topic and group that a master has, and save the table.
+
+        Others stay.  Upstream: SlaveSynchronize.syncConsumerOffset.
+        """
+        for key, queues in masters.offset_table.items():
+            self.offset_table[key] = dict(queues)
+        if self._has_version and masters.data_version is not None:
+            self._data_version = masters.data_version
+        self._changes += 1
+        self.persist(now_ms)
+
     def persist(self, now_ms: int) -> None:
         """Write the table at once if it has changed."""
         for _ in self.persisting(now_ms):

@@ -9,7 +9,7 @@ Upstream: SubscriptionGroupManager, MessageRequestModeManager (5.x).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from rocketmq_emulator.broker.tables.checks import check_name, check_room
@@ -135,6 +135,26 @@ class SubscriptionGroups:
         self.data_version = self.data_version.next(now_ms)
         self._document.rewrite_whole()
 
+    def replace_all(
+        self,
+        table: Mapping[str, SubscriptionGroupConfig],
+        version: DataVersion,
+        *,
+        is_saved: bool = True,
+    ) -> None:
+        """Replace the table by a master's, and save it unless *is_saved* is False.
+
+        What is forbidden to groups stays: a slave does not copy it.
+        """
+        self.subscription_group_table = CachedTextDict(table.items())
+        self.data_version = version
+        if is_saved:
+            self._document.rewrite_whole()
+
+    def forbid_nothing(self) -> None:
+        """Forget what is forbidden to groups, as the deletion of each group does."""
+        self._forbidden = {}
+
     def saved_in_one_write(self) -> AbstractContextManager[None]:
         """Write all changes of this block at its end; if that fails, a later save writes them."""
         return self._document.saved_in_one_write()
@@ -226,9 +246,18 @@ class MessageRequestModes:
             self._by_topic = {}
             self._document.save(MessageRequestModeTable())
 
+    def table(self) -> MessageRequestModeTable:
+        """All modes, as they are saved and sent."""
+        return MessageRequestModeTable(message_request_mode_map=self._by_topic)
+
+    def replace_all(self, table: MessageRequestModeTable) -> None:
+        """Replace all modes by a master's, and save them."""
+        self._by_topic = {topic: dict(of) for topic, of in table.message_request_mode_map.items()}
+        self._document.save(self.table())
+
     def set(self, topic: str, group: str, body: SetMessageRequestModeBody) -> None:
         """Set and save a mode before it returns.  Raises ``Refusal`` if there are too many."""
         if self.get(topic, group) is None:
             check_room(self.count, self._config.request_modes_max, "request modes")
         self._by_topic.setdefault(topic, {})[group] = body
-        self._document.save(MessageRequestModeTable(message_request_mode_map=self._by_topic))
+        self._document.save(self.table())

@@ -35,7 +35,7 @@ from rocketmq_emulator.settings.releases import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
     from contextlib import AbstractContextManager
 
     from rocketmq_emulator.disk.port import Disk
@@ -204,6 +204,15 @@ class TopicConfigs:
         self.topic_config_table = CachedTextDict((stay | self._system).items())
         self.data_version = self.data_version.next(now_ms)
         self._document.rewrite_whole()
+
+    def replace_all(
+        self, table: Mapping[str, TopicConfig], version: DataVersion, *, is_saved: bool = True
+    ) -> None:
+        """Replace the table by a master's, and save it unless *is_saved* is False."""
+        self.topic_config_table = CachedTextDict(table.items())
+        self.data_version = version
+        if is_saved:
+            self._document.rewrite_whole()
 
     def saved_in_one_write(self) -> AbstractContextManager[None]:
         """Write all changes of this block at its end; if that fails, a later save writes them."""

@@ -13,6 +13,8 @@ from rocketmq_emulator.broker.service import serve_broker
 from rocketmq_emulator.clocks.clock import WallClock
 from rocketmq_emulator.disk.memory import MemoryDisk
 from rocketmq_emulator.facts import (
+    MetadataSynced,
+    MetadataSyncFailed,
     RegisteredWith,
     RegistrationFailing,
     RegistrationRecovered,
@@ -63,6 +65,7 @@ class FakeNameServer:
         self.goodbyes_s: list[float] = []
         self.addresses: list[str] = []  # of the broker, in each request
         self.ordered = b""
+        self.master: str | None = None  # of the broker, in each answer
         self.refusal: str | None = None
         self.server = RemotingServer(
             bench.clock,
@@ -81,7 +84,7 @@ class FakeNameServer:
         self.registered.append(decode_register_broker(call.body, call.command.version))
         self.one_ways.append(call.command.is_one_way)
         until_ms = call.now_ms + self._late_ms
-        done = Reply(RegisterBrokerReply(), self.ordered)
+        done = Reply(RegisterBrokerReply(master_addr=self.master), self.ordered)
         if self.refusal is not None:
             done = Reply(code=ResponseCode.SYSTEM_ERROR, remark=self.refusal)
         return Wait(object(), until_ms, lambda _now_ms, _expired: done)
@@ -106,6 +109,7 @@ class RegistrationBench:
         self.rounds: list[RegisteredWith] = []
         self.troubles: list[RegistrationFailing | RegistrationRecovered] = []
         self.alone: list[StartedWithoutNameServer] = []
+        self.synced: list[MetadataSynced | MetadataSyncFailed] = []
         self.namesrv: list[str] = []
         host = world.network.host("client")
         self._client = RemotingClient(
@@ -162,6 +166,8 @@ class RegistrationBench:
             self.troubles.append(fact)
         if isinstance(fact, StartedWithoutNameServer):
             self.alone.append(fact)
+        if isinstance(fact, MetadataSynced | MetadataSyncFailed):
+            self.synced.append(fact)
 
 
 def with_bench(steps: Callable[[RegistrationBench], Awaitable[T]], release: str = LAST_4) -> T:
