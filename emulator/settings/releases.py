@@ -178,6 +178,7 @@ SLAVES_WAKE_PULLS = Release(5, 0, 0)  # when a message arrives; before, only the
 SLAVE_SYNC_EVERY_10_S = ReleaseSpan(Release(4, 5, 0), Release(5, 0, 0))  # else every 60 s
 SLAVE_SYNC_OF_5 = Release(5, 0, 0)  # request modes and timers too; delay offsets are loaded
 TIMER_VERSION_COPIED = Release(5, 2, 0)  # with the timer checkpoint, to a slave
+TIMER_METRIC_DELETED = Release(5, 3, 3)  # with its topic; before, its count stays
 SYNC_REPLACES_ONE_BY_ONE = Release(5, 3, 2)  # topics and groups of a slave; attributes fail
 WAIT_DROPPED = ReleaseSpan(Release(4, 9, 1), Release(5, 0, 0))  # but of delayed ones and batches
 

@@ -71,6 +71,7 @@ from rocketmq_emulator.settings.releases import (
     REGISTER_TOPIC_SYNCHRONOUSLY,
     REGISTER_WAITS_LONGER,
     TIMER_MESSAGES_KNOWN,
+    TIMER_METRIC_DELETED,
     Release,
 )
 from rocketmq_emulator.text.values import next_port
@@ -430,6 +431,8 @@ class Broker:
         self.topics.delete(name, now_ms)
         self.note(TopicDeleted(name))
         self.store.figures.forget_topic(name)
+        if self.timers is not None and self.release >= TIMER_METRIC_DELETED:
+            self.timers.metrics.forget_topic(name)
         if self.release >= OFFSETS_DELETED_WITH_TOPIC:
             self.offsets.delete_topic(name, now_ms)
 

@@ -192,8 +192,8 @@ class TimerMessageStore:
         It stops at the first slot that is over and still has messages.
         """
         slot, read_ms = self._wheel.first(), self._rule.slot_at(now_ms)
-        is_late = slot is not None and slot.at_ms < read_ms
-        read_ms = slot.at_ms if slot is not None and is_late else read_ms
+        if slot is not None:
+            read_ms = min(read_ms, slot.at_ms)
         return self._progress(self._saved.saved_ms)._replace(
             read_ms=read_ms, counter=self._saved.counter
         )
@@ -272,6 +272,8 @@ class TimerMessageStore:
 
         With SYNC_FLUSH not before the delivered messages are flushed, unless *at_the_end*.
         """
+        if at_the_end:
+            self.metrics.persist()
         if self._persist_at_ms is None:
             return
         flushing = self._store.flushing

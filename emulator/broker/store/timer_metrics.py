@@ -2,7 +2,7 @@
 
 A message counts when it is put into the wheel, and no longer when it is delivered or stored again
 for a later slot; a message that deletes another counts as one less.  The counts are saved with the
-timer checkpoint, so after a crash they may differ from the wheel, as upstream's do.
+timer checkpoint and at the end, so after a crash they may differ from the wheel, as upstream's do.
 
 Upstream: TimerMetrics, TimerMessageStore.addMetric.
 """
@@ -45,6 +45,11 @@ class TimerMetrics:
         self._counts[topic] = TimerMetric(count=before.count + count, time_stamp=now_ms)
         self._version = self._version.next(now_ms)
         self._is_dirty = True
+
+    def forget_topic(self, topic: str) -> None:
+        """Remove the count of a deleted topic.  Upstream: removeTimingCount."""
+        if self._counts.pop(topic, None) is not None:
+            self._is_dirty = True
 
     def wrapper(self) -> TimerMetricsSerializeWrapper:
         """The counts as they are saved and sent."""

@@ -521,3 +521,28 @@ async def test_the_data_version_of_timers_is_copied_since_5_2(
     assert (saved.read_ms, saved.master_queue_offset) == (sent.read_ms, 1)
     assert saved.queue_offset == 0  # the slave's own
     assert (saved.counter == sent.counter > 0) == is_copied
+
+
+async def test_the_timer_checkpoint_goes_with_the_time_to_the_first_waiting_slot() -> None:
+    master = a_master_with_a_timer(LAST_5)
+    timers = master.broker.timers
+    assert timers is not None
+    assert timers.checkpoint(EPOCH_MS + 4_999).read_ms == EPOCH_MS + 4_000
+    assert timers.checkpoint(EPOCH_MS + 15_000).read_ms == EPOCH_MS + 9_000
+    timers.run_due(EPOCH_MS + 15_000)
+    assert timers.checkpoint(EPOCH_MS + 15_000).read_ms == EPOCH_MS + 15_000
+
+
+@pytest.mark.parametrize(("release", "counts"), [("5.3.2", {"Orders": 1}), ("5.3.3", {})])
+async def test_a_deleted_topic_is_no_longer_counted_since_5_3_3(
+    release: str, counts: dict[str, int]
+) -> None:
+    master = a_master_with_a_timer(release)
+    master.broker.delete_topic("Orders", EPOCH_MS)
+    assert waiting_by_topic(master) == counts
+
+
+async def test_waiting_messages_are_counted_after_a_restart_too() -> None:
+    master = a_master_with_a_timer(LAST_5)
+    master.broker.close(EPOCH_MS + 1)
+    assert waiting_by_topic(Bench(master.disk, release=LAST_5)) == {"Orders": 1}
