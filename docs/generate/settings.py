@@ -43,9 +43,10 @@ LIVE: dict[type[RoleConfig], Mapping[str, str]] = {
         **{known.field: "yes" for known in nameserver.SETTINGS.values()},
     },
     BrokerConfig: {
+        **dict.fromkeys(broker.LIVE_5_3.values(), "from 5.3.0"),
         **dict.fromkeys(broker.LIVE_5_2.values(), "from 5.2"),
         **dict.fromkeys(broker.LIVE_5_1.values(), "from 5.1"),
-        **dict.fromkeys(broker.LIVE_5.values(), "from 5.0"),
+        **dict.fromkeys(broker.LIVE_5_0.values(), "from 5.0"),
         **dict.fromkeys(broker.LIVE.values(), "yes"),
     },
 }

@@ -151,8 +151,9 @@ def _server(
     server = RemotingServer(clock, config.net, config.parsed_release, note, handlers)
     note_requests(server, journal)
     allowed = config.reply_rules_allowed
-    pools = install_busy_pools(server, allowed=allowed)
+    pools = install_busy_pools(server, config)
     broker.waiting = pools.waiting
+    broker.on_reconfigured = pools.reconfigure
 
     def reset(now_ms: int) -> Hashable | None:
         pools.reset()

@@ -143,6 +143,16 @@ BROKER_RULES = SettingRules(
         (Range(1, HA_FRAME_BYTES_MAX), "ha_frame_bytes_max"),
         (Range(1, LONG_MAX), "ha_behind_bytes_max"),
         (Range(1), "slave_ack_ms_max in_sync_replicas min_in_sync_replicas"),
+        (Range(1), "send_threads pull_threads lite_pull_threads query_threads admin_threads"),
+        (Range(1), "client_manage_threads consumer_manage_threads heartbeat_threads"),
+        (Range(1), "end_transaction_threads load_balance_threads reply_threads"),
+        (Range(1), "send_queue_max pull_queue_max lite_pull_queue_max query_queue_max"),
+        (Range(1), "client_manage_queue_max consumer_manage_queue_max heartbeat_queue_max"),
+        (Range(1), "end_transaction_queue_max load_balance_queue_max reply_queue_max"),
+        (Range(1), "admin_queue_max"),
+        (Range(0, LONG_MAX), "send_wait_ms_max pull_wait_ms_max lite_pull_wait_ms_max"),
+        (Range(0, LONG_MAX), "heartbeat_wait_ms_max end_transaction_wait_ms_max"),
+        (Range(0, LONG_MAX), "admin_wait_ms_max"),
         (Range(0, LONG_MAX), "filter_dead_ms_max"),
         (Range(1, 1_000_000), "filter_groups_expected"),
         (Range(1, 99), "filter_error_percent"),
@@ -410,6 +420,37 @@ class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
     transaction_check_interval_ms: int = 0  # transactionCheckInterval; 0 = the release's
     transaction_op_interval_ms: int = 3_000  # BrokerConfig.transactionOpBatchInterval (5.1)
     transaction_op_bytes_max: int = 4_096  # BrokerConfig.transactionOpMsgMaxSize (5.1)
+
+    # Pools (requests wait only in a busy one: the fault ``busy``; threads as on 4 processors)
+    send_threads: int = 4  # BrokerConfig.sendMessageThreadPoolNums
+    pull_threads: int = 24  # BrokerConfig.pullMessageThreadPoolNums
+    lite_pull_threads: int = 24  # BrokerConfig.litePullMessageThreadPoolNums (5.x)
+    query_threads: int = 12  # BrokerConfig.queryMessageThreadPoolNums
+    client_manage_threads: int = 32  # BrokerConfig.clientManageThreadPoolNums
+    consumer_manage_threads: int = 32  # BrokerConfig.consumerManageThreadPoolNums
+    heartbeat_threads: int = 4  # BrokerConfig.heartbeatThreadPoolNums
+    end_transaction_threads: int = 16  # BrokerConfig.endTransactionThreadPoolNums
+    load_balance_threads: int = 32  # BrokerConfig.loadBalanceProcessorThreadPoolNums (5.x)
+    reply_threads: int = 24  # BrokerConfig.processReplyMessageThreadPoolNums
+    admin_threads: int = 16  # BrokerConfig.adminBrokerThreadPoolNums
+    send_queue_max: int = 10_000  # BrokerConfig.sendThreadPoolQueueCapacity
+    pull_queue_max: int = 100_000  # BrokerConfig.pullThreadPoolQueueCapacity
+    lite_pull_queue_max: int = 100_000  # BrokerConfig.litePullThreadPoolQueueCapacity (5.x)
+    query_queue_max: int = 20_000  # BrokerConfig.queryThreadPoolQueueCapacity
+    client_manage_queue_max: int = 1_000_000  # BrokerConfig.clientManagerThreadPoolQueueCapacity
+    consumer_manage_queue_max: int = 1_000_000  # consumerManagerThreadPoolQueueCapacity (5.x)
+    heartbeat_queue_max: int = 50_000  # BrokerConfig.heartbeatThreadPoolQueueCapacity
+    end_transaction_queue_max: int = 100_000  # BrokerConfig.endTransactionPoolQueueCapacity
+    load_balance_queue_max: int = 100_000  # BrokerConfig.loadBalanceThreadPoolQueueCapacity (5.x)
+    reply_queue_max: int = 10_000  # BrokerConfig.replyThreadPoolQueueCapacity
+    admin_queue_max: int = 10_000  # BrokerConfig.adminBrokerThreadPoolQueueCapacity (5.x)
+    fast_failure: bool = True  # BrokerConfig.brokerFastFailureEnable: SYSTEM_BUSY after the waits
+    send_wait_ms_max: int = 200  # BrokerConfig.waitTimeMillsInSendQueue
+    pull_wait_ms_max: int = 5_000  # BrokerConfig.waitTimeMillsInPullQueue
+    lite_pull_wait_ms_max: int = 5_000  # BrokerConfig.waitTimeMillsInLitePullQueue (5.x)
+    heartbeat_wait_ms_max: int = 31_000  # BrokerConfig.waitTimeMillsInHeartbeatQueue
+    end_transaction_wait_ms_max: int = 3_000  # BrokerConfig.waitTimeMillsInTransactionQueue
+    admin_wait_ms_max: int = 5_000  # BrokerConfig.waitTimeMillsInAdminBrokerQueue (5.3.0)
 
     reply_rules_allowed: bool = False  # ours: every client of the port may set reply rules
     quirks: tuple[str, ...] = ()  # ours: bugs switched on by name

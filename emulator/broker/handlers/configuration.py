@@ -1,7 +1,7 @@
 """A broker's settings for tools: listed by upstream's names, and changed while it runs.
 
 Answers GET_BROKER_CONFIG and UPDATE_BROKER_CONFIG in every release.  The settings of ``LIVE``
-(5.x has more, by ``LIVE_SINCE``) are applied at once; a changed ``brokerPermission`` is also
+(and of later releases: ``LIVE_SINCE``) are applied at once; a changed ``brokerPermission`` is also
 registered at the NameServers before the answer.  The address that clients are given is not such a
 setting, because upstream cannot change its port: ADVERTISE_ADDRESS, a call of our own, changes it.
 All other settings are answered SUCCESS, as
@@ -31,18 +31,19 @@ from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.protocol.java import java_properties
 from rocketmq_emulator.protocol.requests.admin import GetBrokerConfigReply
 from rocketmq_emulator.settings.releases import (
+    ADMIN_QUEUE_FAILS_FAST,
+    ADMIN_QUEUE_IS_BOUNDED,
     BROKER_HAS_BLACK_LIST,
     BROKER_PATH_IS_FIXED,
     CLIENT_SILENCE_IS_SET,
     FILTER_SERVERS_GONE,
-    HA_ACKS_ARE_COUNTED,
     SERVER_SIDE_RESET,
-    Release,
 )
 
 LIVE = {  # upstream's name to the field of BrokerConfig, in the same unit
     "autoCreateSubscriptionGroup": "auto_create_group",
     "autoCreateTopicEnable": "auto_create_topic",
+    "brokerFastFailureEnable": "fast_failure",
     "brokerPermission": "perm",
     "enableCalcFilterBitMap": "calc_filter_bit_map",
     "enableConsumeQueueExt": "consume_queue_ext",
@@ -63,32 +64,45 @@ LIVE = {  # upstream's name to the field of BrokerConfig, in the same unit
     "transactionCheckInterval": "transaction_check_interval_ms",
     "transactionCheckMax": "transaction_checks_max",
     "transactionTimeOut": "transaction_immunity_ms",
+    "waitTimeMillsInHeartbeatQueue": "heartbeat_wait_ms_max",
+    "waitTimeMillsInPullQueue": "pull_wait_ms_max",
+    "waitTimeMillsInSendQueue": "send_wait_ms_max",
+    "waitTimeMillsInTransactionQueue": "end_transaction_wait_ms_max",
 }
-LIVE_5 = {
+LIVE_5_0 = {
     **LIVE,
     "inSyncReplicas": "in_sync_replicas",
+    "waitTimeMillsInLitePullQueue": "lite_pull_wait_ms_max",
 }
 LIVE_5_1 = {
-    **LIVE_5,
+    **LIVE_5_0,
     "channelExpiredTimeout": "client_silence_ms_max",
     "transactionOpBatchInterval": "transaction_op_interval_ms",
     "transactionOpMsgMaxSize": "transaction_op_bytes_max",
 }
 LIVE_5_2 = {**LIVE_5_1, "useServerSideResetOffset": "server_side_reset"}
-LIVE_SINCE = (
+LIVE_5_3 = {**LIVE_5_2, "waitTimeMillsInAdminBrokerQueue": "admin_wait_ms_max"}
+LIVE_SINCE = (  # the settings from each release on, the latest first
+    (ADMIN_QUEUE_FAILS_FAST, LIVE_5_3),
     (SERVER_SIDE_RESET, LIVE_5_2),
     (CLIENT_SILENCE_IS_SET, LIVE_5_1),
-    (HA_ACKS_ARE_COUNTED, LIVE_5),
-    (Release(0, 0, 0), LIVE),
+    (ADMIN_QUEUE_IS_BOUNDED, LIVE_5_0),
 )
 FIXED = {
+    "adminBrokerThreadPoolNums": "admin_threads",
     "brokerClusterName": "cluster",
     "brokerId": "broker_id",
     "brokerName": "name",
     "brokerRole": "broker_role",
     "brokerTopicEnable": "broker_topic",
+    "clientManageThreadPoolNums": "client_manage_threads",
+    "clientManagerThreadPoolQueueCapacity": "client_manage_queue_max",
     "clusterTopicEnable": "cluster_topic",
+    "consumerManageThreadPoolNums": "consumer_manage_threads",
+    "consumerManagerThreadPoolQueueCapacity": "consumer_manage_queue_max",
     "defaultTopicQueueNums": "default_topic_queues",
+    "endTransactionPoolQueueCapacity": "end_transaction_queue_max",
+    "endTransactionThreadPoolNums": "end_transaction_threads",
     "expectConsumerNumUseFilter": "filter_groups_expected",
     "filterDataCleanTimeSpan": "filter_dead_ms_max",
     "flushCommitLogLeastPages": "flush_least_pages",
@@ -101,14 +115,24 @@ FIXED = {
     "haMasterAddress": "ha_master_address",
     "haSendHeartbeatInterval": "ha_heartbeat_interval_ms",
     "haTransferBatchSize": "ha_frame_bytes_max",
+    "heartbeatThreadPoolNums": "heartbeat_threads",
+    "heartbeatThreadPoolQueueCapacity": "heartbeat_queue_max",
     "mappedFileSizeCommitLog": "segment_bytes",
     "maxErrorRateOfBloomFilter": "filter_error_percent",
     "maxMessageSize": "message_bytes_max",
     "messageDelayLevel": "delay_levels",
     "msgTraceTopicName": "trace_topic_name",
     "namesrvAddr": "namesrv",
+    "processReplyMessageThreadPoolNums": "reply_threads",
+    "pullMessageThreadPoolNums": "pull_threads",
+    "pullThreadPoolQueueCapacity": "pull_queue_max",
+    "queryMessageThreadPoolNums": "query_threads",
+    "queryThreadPoolQueueCapacity": "query_queue_max",
     "regionId": "region",
     "registerNameServerPeriod": "register_interval_ms",
+    "replyThreadPoolQueueCapacity": "reply_queue_max",
+    "sendMessageThreadPoolNums": "send_threads",
+    "sendThreadPoolQueueCapacity": "send_queue_max",
     "storePathRootDir": "store",
     "traceOn": "trace_on",
     "traceTopicEnable": "trace_topic",
@@ -116,7 +140,12 @@ FIXED = {
 FIXED_4 = {**FIXED, "haSlaveFallbehindMax": "ha_behind_bytes_max"}
 FIXED_5 = {
     **FIXED,
+    "adminBrokerThreadPoolQueueCapacity": "admin_queue_max",
     "haMaxGapNotInSync": "ha_behind_bytes_max",
+    "litePullMessageThreadPoolNums": "lite_pull_threads",
+    "litePullThreadPoolQueueCapacity": "lite_pull_queue_max",
+    "loadBalanceProcessorThreadPoolNums": "load_balance_threads",
+    "loadBalanceThreadPoolQueueCapacity": "load_balance_queue_max",
     "minInSyncReplicas": "min_in_sync_replicas",
 }
 NULL_UNLESS_SET = frozenset({"haMasterAddress"})  # not listed while it is null
@@ -134,8 +163,9 @@ class ConfigurationProcessor:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._fixed = FIXED_5 if broker.release >= HA_ACKS_ARE_COUNTED else FIXED_4
-        self._live = next(live for since, live in LIVE_SINCE if broker.release >= since)
+        release = broker.release
+        self._live = next((live for since, live in LIVE_SINCE if release >= since), LIVE)
+        self._fixed = FIXED_5 if release >= ADMIN_QUEUE_IS_BOUNDED else FIXED_4
         self._version = DataVersion(timestamp=broker.store.figures.began_ms)
 
     def get(self, _call: Call[Header]) -> Result:

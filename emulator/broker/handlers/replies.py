@@ -50,9 +50,6 @@ if TYPE_CHECKING:
     from rocketmq_emulator.protocol.command import RemotingCommand
 
 PUSH_MS_MAX = 10_000  # Broker2Client.callClient
-PUSHES_MAX = (
-    10_000  # BrokerConfig.replyThreadPoolQueueCapacity; upstream pushes 16 + 2·CPUs at once
-)
 _BUSY = "[OVERLOAD]system busy, start flow control for a while"
 _NOT_STORED_ID = "0"  # Java clients cannot decode an answer without an id
 
@@ -64,7 +61,7 @@ class ReplyMessageProcessor:
         self._broker = broker
         self._acknowledging = Acknowledging(broker)
         self._sending = sending
-        self._pushing = 0  # replies that wait for their requesters
+        self._pushing = 0  # replies that wait for their requesters; upstream: one a thread
         self._ends_last_pair = not LAST_PROPERTY_OPEN.holds(broker.release)
         self._reconsume_times = 0 if broker.release >= RECONSUME_TIMES_PUSHED else None
 
@@ -78,7 +75,7 @@ class ReplyMessageProcessor:
             return self._sending.refused(call, refusal.code, refusal.remark, refusal.remark)
         if not isinstance(queue_id, int):
             return queue_id
-        if self._pushing >= PUSHES_MAX:
+        if self._pushing >= self._broker.config.reply_queue_max:
             return self._sending.refused(call, ResponseCode.SYSTEM_BUSY, _BUSY, _BUSY)
         return self._push(_Delivery(call, queue_id, self._properties(call.request)))
 

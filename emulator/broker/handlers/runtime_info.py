@@ -39,17 +39,20 @@ from rocketmq_emulator.settings.releases import (
 
 INT_MAX = 2**31 - 1
 _DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3_600, 60
-# BrokerConfig: the capacities of the pools' queues.  Requests wait only after SET_BUSY_POOL.
-_POOLS = {"send": 10_000, "pull": 100_000, "query": 20_000}
-_POOLS_5 = {**_POOLS, "litePull": 100_000}
-_POOLS_5_3_2 = {**_POOLS_5, "ack": 100_000}
+# The pools that are shown, and the setting of the capacity of the queue of each.
+_POOLS = {"send": "send_queue_max", "pull": "pull_queue_max", "query": "query_queue_max"}
+_POOLS_5 = {**_POOLS, "litePull": "lite_pull_queue_max"}
+_ACK_POOL = {  # no request of this pool is answered, and none waits
+    "ackThreadPoolQueueSize": "0",
+    "ackThreadPoolQueueCapacity": "100000",
+    "ackThreadPoolQueueHeadWaitTimeMills": "0",
+}
 _NAMES: dict[str, PoolName] = {
     "send": "send",
     "pull": "pull",
     "query": "query",
     "litePull": "lite_pull",
 }
-_TRANSACTIONS_CAPACITY = 100_000
 _FIXED = {
     "putMessageEntireTimeMax": "0",
     "putMessageDistributeTime": "null",  # as in real brokers
@@ -61,8 +64,6 @@ _FIXED = {
     "pageCacheLockTimeMills": "0",
     "startAcceptSendRequestTimeStamp": "0",
     "remainTransientStoreBufferNumbs": str(INT_MAX),
-    "EndTransactionQueueSize": "0",
-    "EndTransactionThreadPoolQueueCapacity": str(_TRANSACTIONS_CAPACITY),
 }
 _NO_HA = "Can not get HARuntimeInfo, may be duplicationEnable is true"
 _TIMERS_RATE_S = 10  # PerfCounter: the interval of one count
@@ -82,8 +83,7 @@ class RuntimeInfoProcessor:
         self._broker = broker
         self._is_5 = broker.release >= RUNTIME_INFO_OF_5
         self._shown_pools = _POOLS_5 if self._is_5 else _POOLS
-        if broker.release >= ACK_POOL_SHOWN:
-            self._shown_pools = _POOLS_5_3_2
+        self._ack_pool = _ACK_POOL if broker.release >= ACK_POOL_SHOWN else {}
 
     def runtime_info(self, call: Call[Header]) -> Result:
         """All figures as texts, by upstream's names."""
@@ -111,12 +111,16 @@ class RuntimeInfoProcessor:
         return Reply(body=encode_body(found, self._broker.release))
 
     def _pools(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        waiting, config = self._broker.waiting, self._broker.config
+        found = {
+            "EndTransactionQueueSize": str(waiting("end_transaction")[0]),
+            "EndTransactionThreadPoolQueueCapacity": str(config.end_transaction_queue_max),
+            **self._ack_pool,
+        }
         for name, capacity in self._shown_pools.items():
-            known = _NAMES.get(name)
-            count, head_ms = self._broker.waiting(known) if known else (0, 0)
+            count, head_ms = waiting(_NAMES[name])
             found[f"{name}ThreadPoolQueueSize"] = str(count)
-            found[f"{name}ThreadPoolQueueCapacity"] = str(capacity)
+            found[f"{name}ThreadPoolQueueCapacity"] = str(getattr(config, capacity))
             found[f"{name}ThreadPoolQueueHeadWaitTimeMills"] = str(head_ms)
         return found
 

@@ -115,6 +115,7 @@ class Broker:
         self.groups = SubscriptionGroups(disk, config, note=self.note, now_ms=now_ms)
         self.offsets = ConsumerOffsets(disk, config, note=self.note)
         self.waiting: Waiting = _no_waiting_requests
+        self.on_reconfigured: Callable[[BrokerConfig], object] = _no_pools
         self.request_modes = MessageRequestModes(disk, config, note=self.note)
         self.routes = TopicRouteInfo()
         self.locks = RebalanceLocks(config.lock_ms_max)
@@ -277,6 +278,7 @@ class Broker:
         self.config = self.topics.config = self.groups.config = self.clients.config = config
         self.transactions.config = config
         self.store.reconfigure(config)
+        self.on_reconfigured(config)
 
     def register_again(self, now_ms: int) -> Hashable | None:
         """Register every topic after a changed permission; returns as ``update_topic`` does."""
@@ -481,6 +483,10 @@ def ha_address(address: str, config: BrokerConfig) -> str:
     """
     own = config.ha_port if config.parsed_release >= HA_PORT_IS_SET else 0
     return f"{address.rpartition(':')[0]}:{own}" if own else next_port(address)
+
+
+def _no_pools(_config: BrokerConfig) -> None:
+    """The default of ``on_reconfigured``: no server has pools yet."""
 
 
 def _no_waiting_requests(_pool: PoolName) -> tuple[int, int]:

@@ -28,7 +28,6 @@ from rocketmq_emulator.net.reply_rules import check_allowed, extension_body_of
 from rocketmq_emulator.net.results import Call, Reply, Result
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.extensions import (
-    POOL_NAMES,
     QUEUE_MAX,
     BusyPool,
     BusyPoolState,
@@ -40,11 +39,11 @@ from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.settings.releases import (
     ADMIN_QUEUE_FAILS_FAST,
     ADMIN_QUEUE_IS_BOUNDED,
-    Release,
 )
 
 if TYPE_CHECKING:
     from rocketmq_emulator.net.remoting import Remoting
+    from rocketmq_emulator.settings.config import BrokerConfig
 
 
 FIRST_CHECK_US, CHECK_INTERVAL_US = 1_000_000, 10_000  # BrokerFastFailure.start
@@ -162,7 +161,6 @@ class Pool:
 # The pools of a broker ----------------------------------------------------------------
 
 
-PROCESSORS = 4  # upstream's numbers of threads depend on the machine
 OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
 TIMEOUT = (
     "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, "
@@ -170,28 +168,32 @@ TIMEOUT = (
 )
 
 
-class _Size(NamedTuple):
-    """Upstream's numbers of one pool: BrokerConfig, …ThreadPoolNums, …QueueCapacity, waitTime…"""
+class Size(NamedTuple):
+    """The settings of one pool: its threads, the limit of its queue, the longest wait in it."""
 
     threads: int
     queue_max: int
-    wait_ms_max: int | None = None  # BrokerFastFailure checks some queues only
+    wait_ms_max: int | None  # None: requests wait without a limit
 
 
-SIZES: Mapping[PoolName, _Size] = {
-    "send": _Size(min(PROCESSORS, 4), 10_000, 200),
-    "pull": _Size(16 + 2 * PROCESSORS, 100_000, 5_000),
-    "lite_pull": _Size(16 + 2 * PROCESSORS, 100_000, 5_000),
-    "query": _Size(8 + PROCESSORS, 20_000),
-    "client_manage": _Size(32, 1_000_000),
-    "consumer_manage": _Size(32, 1_000_000),
-    "heartbeat": _Size(min(32, PROCESSORS), 50_000, 31_000),
-    "end_transaction": _Size(max(8 + 2 * PROCESSORS, 16), 100_000, 3_000),
-    "load_balance": _Size(32, 100_000),
-    "reply": _Size(16 + 2 * PROCESSORS, 10_000),
-    "admin": _Size(16, 10_000, 5_000),
-}
-assert set(SIZES) == set(POOL_NAMES)
+def size_of(name: PoolName, config: BrokerConfig) -> Size:
+    """The settings of pool *name* in the release of *config*.
+
+    Upstream: BrokerConfig, …ThreadPoolNums, …QueueCapacity, waitTimeMillsIn…Queue;
+    BrokerController.initializeThreadExecutors; BrokerFastFailure, which checks some queues only.
+    """
+    release = config.parsed_release
+    queue_max: int = getattr(config, f"{name}_queue_max")
+    wait_ms_max: int | None = getattr(config, f"{name}_wait_ms_max", None)
+    if name in _UNBOUNDED_IN_4 and release < ADMIN_QUEUE_IS_BOUNDED:
+        queue_max = QUEUE_MAX
+    is_checked = name != "admin" or release >= ADMIN_QUEUE_FAILS_FAST
+    if not (is_checked and config.fast_failure):
+        wait_ms_max = None
+    return Size(getattr(config, f"{name}_threads"), queue_max, wait_ms_max)
+
+
+_UNBOUNDED_IN_4: frozenset[PoolName] = frozenset({"admin", "consumer_manage"})
 
 _POOL_OF: Mapping[int, PoolName] = {  # all other requests: the default processor's pool, admin
     RequestCode.SEND_MESSAGE: "send",
@@ -223,9 +225,9 @@ def pool_of(code: int) -> PoolName:
 
 
 class _Busy(msgspec.Struct):
-    """A busy pool, and the numbers of requests it had."""
+    """A busy pool as it was set, and the numbers of requests it had."""
 
-    name: PoolName
+    wanted: BusyPool
     pool: Pool
     request_count: int = 0
     shed_count: int = 0
@@ -235,16 +237,15 @@ class _Busy(msgspec.Struct):
 class BusyPools:
     """The busy pools of one *server*; BrokerFastFailure started at *began_us*."""
 
-    def __init__(self, server: Remoting, *, allowed: bool, began_us: int) -> None:
+    def __init__(self, server: Remoting, config: BrokerConfig, began_us: int) -> None:
         self._server = server
-        self._allowed = allowed
+        self._config = config
         self._began_us = began_us
-        self._sizes = _sizes_in(server.release)
         self._busy: dict[PoolName, _Busy] = {}
 
     def set_pool(self, call: Call[Header]) -> Result:
         """Change a pool's capacity, or make it not busy: then its requests end at once."""
-        check_allowed("busy pools are", allowed=self._allowed)
+        check_allowed("busy pools are", allowed=self._config.reply_rules_allowed)
         wanted = extension_body_of(call, BusyPool)
         state = self._state(wanted.pool)
         busy, capacity = self._busy.get(wanted.pool), self._capacity(wanted)
@@ -254,6 +255,13 @@ class BusyPools:
             address = call.peer.address
             self._server.note(BusyPoolSet(wanted.pool, threads, service_us, queue_max, address))
         return Reply(body=encode_extension_body(state))
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Use changed settings, also for requests that wait now."""
+        self._config = config
+        for busy in tuple(self._busy.values()):
+            if busy.pool.capacity != self._capacity(busy.wanted):
+                self._set(busy.wanted)
 
     def reset(self) -> None:
         """Make no pool busy."""
@@ -305,7 +313,8 @@ class BusyPools:
         capacity = self._capacity(wanted)
         busy = self._busy.pop(wanted.pool, None)
         if capacity.service_us:
-            busy = busy or _Busy(wanted.pool, Pool(capacity, self._began_us))
+            busy = busy or _Busy(wanted, Pool(capacity, self._began_us))
+            busy.wanted = wanted
             self._busy[wanted.pool] = busy
         if busy is not None:
             for visit in busy.pool.change(capacity, self._server.clock.mono_us()):
@@ -313,7 +322,7 @@ class BusyPools:
         self._server.chain.put(HookPosition.POOLS, self.decide if self._busy else None)
 
     def _capacity(self, wanted: BusyPool) -> Capacity:
-        size = self._sizes[wanted.pool]
+        size = size_of(wanted.pool, self._config)
         wait_ms_max = size.wait_ms_max
         return Capacity(
             threads=wanted.threads or size.threads,
@@ -334,20 +343,12 @@ class BusyPools:
 
     def _note_shed(self, busy: _Busy, call: Call[Any], waited_ms: int, reason: ShedReason) -> None:
         peer, code = call.peer.address, call.command.code
-        self._server.note(RequestShed(peer, code, busy.name, waited_ms, reason))
+        self._server.note(RequestShed(peer, code, busy.wanted.pool, waited_ms, reason))
 
 
-def install_busy_pools(server: Remoting, *, allowed: bool) -> BusyPools:
+def install_busy_pools(server: Remoting, config: BrokerConfig) -> BusyPools:
     """Add the handler of SET_BUSY_POOL to *server*, and make its requests wait in busy pools."""
-    pools = BusyPools(server, allowed=allowed, began_us=server.clock.mono_us())
+    pools = BusyPools(server, config, server.clock.mono_us())
     rows = (Row(catalog.SET_BUSY_POOL, pools.set_pool),)
     server.handlers = {**server.handlers, **table_of(rows, server.release)}
     return pools
-
-
-def _sizes_in(release: Release) -> Mapping[PoolName, _Size]:
-    if release < ADMIN_QUEUE_IS_BOUNDED:
-        return {**SIZES, "admin": _Size(16, QUEUE_MAX)}
-    if release < ADMIN_QUEUE_FAILS_FAST:
-        return {**SIZES, "admin": _Size(16, 10_000)}
-    return SIZES

@@ -15,11 +15,16 @@ from tests.parity.steps import STEPS_OF, titles_of
 
 STEPS = STEPS_OF["administration"]
 SETTINGS = ("the settings of a new broker", "the settings")
+OF_PROCESSORS = (  # the pools whose threads depend on the number of processors
+    *("sendMessage", "pullMessage", "litePullMessage", "queryMessage"),
+    *("processReplyMessage", "heartbeat", "endTransaction"),
+)
 OF_ONE_BROKER = {
     "listenPort",
     "namesrvAddr",
     "storePathRootDir",
     "mappedFileSizeCommitLog",
+    *(f"{pool}ThreadPoolNums" for pool in OF_PROCESSORS),
     "traceOn",  # read when the broker starts: a change is ignored, with a warning
 }
 

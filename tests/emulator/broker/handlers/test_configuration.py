@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rocketmq_emulator.broker.handlers.configuration import FIXED_4, FIXED_5, LIVE_5_2
+from rocketmq_emulator.broker.handlers.configuration import FIXED_4, FIXED_5, LIVE_5_3
 from rocketmq_emulator.facts import SettingsChanged, SettingsIgnored
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.codes import ResponseCode
@@ -26,7 +26,7 @@ def shown(client: Client) -> dict[str, str]:
 
 
 def test_names_mean_here_what_they_mean_in_a_properties_file() -> None:
-    for name, field in {**FIXED_4, **FIXED_5, **LIVE_5_2}.items():
+    for name, field in {**FIXED_4, **FIXED_5, **LIVE_5_3}.items():
         if name != "mappedFileSizeCommitLog":  # ignored in a file, shown here
             assert BROKER.settings[name] == (field, 1)
 

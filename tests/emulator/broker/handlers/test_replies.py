@@ -11,7 +11,6 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rocketmq_emulator.broker.handlers import replies
 from rocketmq_emulator.facts import ReplyNotPushed, ReplyPushed
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.codes import ResponseCode
@@ -104,10 +103,9 @@ async def test_a_requester_that_does_not_answer_is_given_up_after_ten_seconds(
 
 
 async def test_a_hung_requester_makes_the_broker_refuse_replies_instead_of_keeping_them(
-    autojump_clock: MockClock, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+    autojump_clock: MockClock, nursery: trio.Nursery
 ) -> None:
-    monkeypatch.setattr(replies, "PUSHES_MAX", 3)
-    bench = Bench()
+    bench = Bench(reply_queue_max=3)
     bench.start(nursery)
     asker, replier = an_asker(bench), bench.client()
     assert [replied(replier) for _ in range(3)] == [None] * 3

@@ -7,7 +7,9 @@ import re
 
 import pytest
 
-from rocketmq_emulator.broker.state.pools import SIZES, Capacity, Pool, QueuedRequest
+from rocketmq_emulator.broker.state.pools import Capacity, Pool, QueuedRequest, size_of
+from rocketmq_emulator.protocol.bodies.extensions import POOL_NAMES
+from rocketmq_emulator.settings.config import BrokerConfig
 from tests.support.paths import ROOT
 
 PAGE = ROOT / "docs" / "reply-rules.md"
@@ -103,9 +105,11 @@ def test_the_page_shows_upstream_s_pools() -> None:
         r"^\| `(\w+)` \| (\d+) \| ([\d,]+) \| ([\d,]+|–) \|", PAGE.read_text(), re.MULTILINE
     )
     shown = {name: tuple(number.replace(",", "") for number in numbers) for name, *numbers in rows}
+    config = BrokerConfig(release="5.3.3")
     assert shown == {
         name: (str(size.threads), str(size.queue_max), str(size.wait_ms_max or "–"))
-        for name, size in SIZES.items()
+        for name in POOL_NAMES
+        for size in (size_of(name, config),)
     }
 
 
