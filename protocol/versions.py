@@ -77,6 +77,7 @@ MAPPINGS_PACKED = Release(5, 0, 0)  # a compressed registration ends with queue 
 RECALL_KNOWN = Release(5, 3, 2)  # RECALL_MESSAGE
 TOPIC_LISTS_KNOWN = Release(5, 3, 0)  # UPDATE_AND_CREATE_TOPIC_LIST
 GROUP_LISTS_KNOWN = Release(5, 3, 1)  # UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST
+BROKER_IDS_APPLIED = Release(5, 1, 1)  # controllers assign ids; before, they knew addresses
 BATCH_ACK_KNOWN = Release(5, 1, 3)  # BATCH_ACK_MESSAGE
 SUB_AFTER_HAS_TIME = Release(4, 8, 0)  # and group: the trace of a listener that has returned
 TEXT_SEARCH_KNOWN = Release(5, 1, 3)  # CONTAINS, STARTSWITH and ENDSWITH of SQL92 filters

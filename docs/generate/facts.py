@@ -24,6 +24,7 @@ FACTS_MADE_IN = ("emulator", "scenarios")
 TITLES = {
     "rocketmq_emulator.facts.nodes": "Any process",
     "rocketmq_emulator.facts.servers": "NameServers and brokers",
+    "rocketmq_emulator.facts.controller": "Controllers",
     "rocketmq_emulator.facts.stores": "Stores, with the timer messages and transactions in them",
     "rocketmq_emulator.facts.replication": "Replication: masters and slaves",
     "rocketmq_emulator.facts.clients": "Clients",
@@ -33,6 +34,8 @@ TYPE_WORDS: Mapping[object, str] = {int: "integer", bool: "boolean", Queue: "que
 
 EVERYWHERE = {  # explanations of fields without a comment
     "broker": "its name",
+    "broker_id": "given by the controller: 1, 2, 3 …",
+    "sync_state_set_epoch": "the number of changes of the set",
     "cluster": "its name",
     "correlation_id": "of the request, in its property CORRELATION_ID",
     "error": "the exception's type and text",

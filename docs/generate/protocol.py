@@ -23,6 +23,8 @@ from rocketmq_emulator.client.instance.instance import handler_table as client_t
 from rocketmq_emulator.client.instance.interfaces import RegisteredMembers
 from rocketmq_emulator.client.instance.request_futures import RequestFutureTable
 from rocketmq_emulator.clocks.clock import StoppedClock
+from rocketmq_emulator.controller.request_processor import handler_table as controller_table
+from rocketmq_emulator.controller.state.controller import Controller
 from rocketmq_emulator.disk.memory import MemoryDisk
 from rocketmq_emulator.facts.journal import Journal, discard_fact
 from rocketmq_emulator.nameserver.request_processors import handler_table as name_server_table
@@ -36,7 +38,8 @@ from rocketmq_emulator.protocol.codes import (
 )
 from rocketmq_emulator.protocol.fields import Header, Int, Long
 from rocketmq_emulator.protocol.rpc import AnyRpc, Role
-from rocketmq_emulator.settings.config import BrokerConfig, NameServerConfig
+from rocketmq_emulator.protocol.versions import BROKER_IDS_APPLIED
+from rocketmq_emulator.settings.config import BrokerConfig, ControllerConfig, NameServerConfig
 from rocketmq_emulator.settings.releases import R_4_9_7, R_5_3_3, Release
 
 PAGE = DOCS / "protocol.md"
@@ -87,6 +90,7 @@ def _answered(release: Release) -> Mapping[Role, frozenset[int]]:
     name_server = NameServer(
         NameServerConfig(release=str(release)), disk=MemoryDisk(), note=discard_fact
     )
+    controller = Controller(ControllerConfig(), disk=MemoryDisk(), note=discard_fact)
     broker = Broker(
         BrokerConfig(release=str(release)),
         disk=MemoryDisk(),
@@ -95,6 +99,11 @@ def _answered(release: Release) -> Mapping[Role, frozenset[int]]:
     )
     return {
         "nameserver": _own("nameserver").union(name_server_table(name_server)),
+        "controller": (
+            _own("controller").union(controller_table(controller))
+            if release >= BROKER_IDS_APPLIED
+            else frozenset()
+        ),
         "broker": _own("broker").union(broker_table(broker, random.Random(0), 0)),
         "client": frozenset(
             client_table(

@@ -26,10 +26,16 @@ from rocketmq_emulator.client import (
     TransactionProducerConfig,
 )
 from rocketmq_emulator.client.settings.config import ConsumeFromConfig, GroupMemberConfig
+from rocketmq_emulator.controller.state import settings as controller
 from rocketmq_emulator.nameserver.state import settings as nameserver
 from rocketmq_emulator.processes.role_settings import NET, PROPERTY_TABLES
 from rocketmq_emulator.processes.roles import RoleConfig
-from rocketmq_emulator.settings.config import BrokerConfig, NameServerConfig, NetConfig
+from rocketmq_emulator.settings.config import (
+    BrokerConfig,
+    ControllerConfig,
+    NameServerConfig,
+    NetConfig,
+)
 from rocketmq_emulator.settings.property_names import ADDRESS_PARTS, ANY_VALUE, PropertyTable
 from rocketmq_emulator.settings.setting_rules import INT_MAX, LONG_MAX, CheckedConfig
 
@@ -42,6 +48,7 @@ LIVE: dict[type[RoleConfig], Mapping[str, str]] = {
         **{known.field: "from 5.1.4" for known in nameserver.SETTINGS_5_1_4.values()},
         **{known.field: "yes" for known in nameserver.SETTINGS.values()},
     },
+    ControllerConfig: dict.fromkeys(controller.SETTINGS.values(), "yes"),
     BrokerConfig: {
         **dict.fromkeys(broker.LIVE_5_3.values(), "from 5.3.0"),
         **dict.fromkeys(broker.LIVE_5_2.values(), "from 5.2"),
@@ -50,7 +57,11 @@ LIVE: dict[type[RoleConfig], Mapping[str, str]] = {
         **dict.fromkeys(broker.LIVE.values(), "yes"),
     },
 }
-SERVERS: dict[str, type[RoleConfig]] = {"NameServer": NameServerConfig, "Broker": BrokerConfig}
+SERVERS: dict[str, type[RoleConfig]] = {
+    "NameServer": NameServerConfig,
+    "Controller": ControllerConfig,
+    "Broker": BrokerConfig,
+}
 CLIENTS: dict[str, tuple[type[ClientConfig], ...]] = {
     "Every client": (ClientConfig,),
     "Producer": (ProducerConfig,),

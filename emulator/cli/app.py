@@ -134,6 +134,7 @@ COMMANDS: Mapping[str, CommandPlace] = {
     "status": CommandPlace(CLUSTER, "commands.status", "status"),
     "docs": CommandPlace(CLUSTER, "commands.docs", "docs"),
     "nameserver": CommandPlace(CLUSTER, "commands.roles", "nameserver", SETTINGS_ORDER),
+    "controller": CommandPlace(CLUSTER, "commands.roles", "controller", SETTINGS_ORDER),
     "broker": CommandPlace(CLUSTER, "commands.roles", "broker", SETTINGS_ORDER),
     "nodes": CommandPlace(NODES, "commands.nodes", "nodes"),
     "kill": CommandPlace(NODES, "commands.nodes", "kill"),

@@ -42,14 +42,20 @@ from rocketmq_emulator.facts.journal import Entry, Journal
 from rocketmq_emulator.facts.logs import WARNINGS, LogSettings, log_to
 from rocketmq_emulator.net.tcp import TcpNetwork
 from rocketmq_emulator.processes.process_errors import first_error, user_message
-from rocketmq_emulator.processes.roles import CONFIG_OF_ROLE, RoleConfig, import_role, serve_role
+from rocketmq_emulator.processes.roles import (
+    CONFIG_OF_ROLE,
+    RoleConfig,
+    import_role,
+    role_of,
+    serve_role,
+)
 from rocketmq_emulator.processes.starting import (
     NodeProgress,
     left_out_line,
     process_age_s,
 )
 from rocketmq_emulator.processes.stopping import calling_on_stop
-from rocketmq_emulator.settings.config import BrokerConfig
+from rocketmq_emulator.settings.config import BrokerConfig, ControllerConfig
 
 _PIECE_BYTES = select.PIPE_BUF  # a pipe with room accepts that much without blocking
 
@@ -162,7 +168,9 @@ def _allow_open_files() -> None:
 
 def name_of(config: RoleConfig) -> str:
     """The node's name in its journal."""
-    return config.name if isinstance(config, BrokerConfig) else "namesrv"
+    if isinstance(config, BrokerConfig):
+        return config.name
+    return f"controller-{config.self_id}" if isinstance(config, ControllerConfig) else "namesrv"
 
 
 def _text_of_end(name: str, error: BaseException) -> str:
@@ -225,7 +233,7 @@ async def _serve_until_stopped(
                 address = await nursery.start(_serve, config, clock, journal, stop)
             if starting.cancelled_caught:
                 return journal.left_out
-            role = "broker" if isinstance(config, BrokerConfig) else "nameserver"
+            role = role_of(config)
             line = {"role": role, "name": name_of(config), "address": address, "pid": os.getpid()}
             age = {"ready_s": round(process_age_s(), 3)}
             print(json.dumps({"ready": True, **line, **age}), flush=True)  # noqa: T201  # the interface

@@ -19,11 +19,18 @@ import msgspec
 from rocketmq_emulator.processes.roles import RoleConfig
 from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.protocol.java import java_properties
-from rocketmq_emulator.settings.config import NET_RULES, BrokerConfig, NameServerConfig, NetConfig
+from rocketmq_emulator.settings.config import (
+    NET_RULES,
+    BrokerConfig,
+    ControllerConfig,
+    NameServerConfig,
+    NetConfig,
+)
 from rocketmq_emulator.settings.property_names import (
     ADVERTISED_HOST,
     ANY_VALUE,
     BROKER,
+    CONTROLLER,
     LISTEN_HOST,
     LISTEN_PORT,
     NAME_SERVER,
@@ -36,8 +43,13 @@ RESERVED_VARIABLES = ("RMQEMU_CONTROL",)  # variables that tools read
 PROPERTY_TABLES: dict[type[RoleConfig], PropertyTable] = {
     NameServerConfig: NAME_SERVER,
     BrokerConfig: BROKER,
+    ControllerConfig: CONTROLLER,
 }
-ROLES: dict[type[RoleConfig], str] = {NameServerConfig: "NameServer", BrokerConfig: "broker"}
+ROLES: dict[type[RoleConfig], str] = {
+    NameServerConfig: "NameServer",
+    BrokerConfig: "broker",
+    ControllerConfig: "controller",
+}
 NET = "net."
 
 FLAGS = {  # settings with a shorter flag

@@ -11,7 +11,7 @@ import random
 from typing import TYPE_CHECKING, TypeAlias
 
 from rocketmq_emulator.facts import kinds_on_demand
-from rocketmq_emulator.settings.config import BrokerConfig, NameServerConfig
+from rocketmq_emulator.settings.config import BrokerConfig, ControllerConfig, NameServerConfig
 
 if TYPE_CHECKING:
     import trio
@@ -23,12 +23,18 @@ if TYPE_CHECKING:
     from rocketmq_emulator.net.tasks import OpenNursery
     from rocketmq_emulator.net.transport import Network
 
-RoleConfig: TypeAlias = NameServerConfig | BrokerConfig
+RoleConfig: TypeAlias = NameServerConfig | BrokerConfig | ControllerConfig
 
 CONFIG_OF_ROLE: dict[str, type[RoleConfig]] = {
     "nameserver": NameServerConfig,
     "broker": BrokerConfig,
+    "controller": ControllerConfig,
 }
+
+
+def role_of(config: RoleConfig) -> str:
+    """The role that *config* is for."""
+    return next(role for role, kind in CONFIG_OF_ROLE.items() if type(config) is kind)
 
 
 def import_role(role: str) -> None:
@@ -71,6 +77,21 @@ async def serve_role(
             journal=journal,
             stop=stop,
             http=http,
+            open_nursery=open_nursery,
+            task_status=task_status,
+        )
+        return
+    if isinstance(config, ControllerConfig):
+        from rocketmq_emulator.controller.service import serve_controller  # noqa: PLC0415  # see above
+
+        await serve_controller(
+            config,
+            network=network,
+            disk=disk,
+            clock=clock,
+            rng=rng,
+            journal=journal,
+            stop=stop,
             open_nursery=open_nursery,
             task_status=task_status,
         )

@@ -5,7 +5,7 @@ upstream's; if upstream has no such limit the comment has "ours".  The comment a
 is its explanation in docs/configuration.md.
 
 The ranges, checks and relations of each struct are before it: ``NET_RULES``,
-``NAME_SERVER_RULES``, ``BROKER_RULES``.
+``NAME_SERVER_RULES``, ``CONTROLLER_RULES``, ``BROKER_RULES``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from rocketmq_emulator.protocol.messages.delay_levels import (
 )
 from rocketmq_emulator.protocol.messages.names import TRACE_TOPIC
 from rocketmq_emulator.protocol.messages.validation import MESSAGE_BYTES_MAX
-from rocketmq_emulator.settings.property_names import BROKER, NAME_SERVER
+from rocketmq_emulator.protocol.versions import BROKER_IDS_APPLIED
+from rocketmq_emulator.settings.property_names import BROKER, CONTROLLER, NAME_SERVER
 from rocketmq_emulator.settings.quirks import check_quirks
 from rocketmq_emulator.settings.releases import Release, known_release
 from rocketmq_emulator.settings.setting_rules import (
@@ -69,6 +70,26 @@ def _check_not_empty(text: str) -> None:
         raise ValueError("it cannot be empty")
 
 
+def _release_with_controller(text: str) -> None:
+    known_release(text)
+    if Release.parse(text) < BROKER_IDS_APPLIED:
+        raise ValueError(
+            f"a controller has the release {BROKER_IDS_APPLIED} or a later one, not {text}"
+        )
+
+
+def _check_peers(text: str) -> None:
+    """One "id-host:port": a group of several controllers does not exist here."""
+    peers = [peer for peer in text.split(";") if peer.strip()]
+    if len(peers) > 1:
+        raise ValueError(f"it names {len(peers)} controllers; here a controller is alone")
+    for peer in peers:
+        name, dash, address = peer.partition("-")
+        if not name or not dash:
+            raise ValueError(f"a controller is named as n0-host:port, not {peer!r}")
+        check_connect_address(address)
+
+
 NET_RULES = SettingRules(
     ranges(
         (Range(16_384), "frame_bytes_max"),  # the registration of a broker must fit
@@ -110,6 +131,31 @@ NAME_SERVER_RULES = SettingRules(
         ),
     ),
     NAME_SERVER.names_by_setting(),
+)
+
+CONTROLLER_RULES = SettingRules(
+    ranges(
+        (Range(1), "scan_first_ms scan_interval_ms scan_masters_interval_ms"),
+        (Range(0, 100), "elections_max"),
+        (Range(1), "groups_max replicas_max live_brokers_max events_max"),
+        (Range(1, LONG_MAX), "journal_bytes_max"),
+        (Range(1), "journal_files_max"),
+    ),
+    {
+        "release": _release_with_controller,
+        "listen_address": check_listen_address,
+        "self_id": _check_not_empty,
+        "peers": _check_peers,
+        "facts_on_demand": kinds_on_demand,
+    },
+    (
+        Relation(
+            ("peers", "self_id"),
+            lambda config: not config.peers or config.peers.startswith(f"{config.self_id}-"),
+            "{self_id} must be the controller that {peers} names",
+        ),
+    ),
+    CONTROLLER.names_by_setting(),
 )
 
 BROKER_RULES = SettingRules(
@@ -295,6 +341,44 @@ class NameServerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_
     def parsed_release(self) -> Release:
         """``release`` as a value that compares.  Raises ``ValueError`` if it is none."""
         return Release.parse(self.release)
+
+
+class ControllerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One controller's settings.  Defaults are upstream's; the class is named beside each."""
+
+    release: str = "5.3.3"
+    listen_address: str = "127.0.0.1:9878"  # ours: upstream has no default; unused with peers
+    group: str = "DefaultControllerGroup"  # ControllerConfig.controllerDLegerGroup; ours
+    self_id: str = "n0"  # ControllerConfig.controllerDLegerSelfId; the default is ours
+    peers: str = ""  # ControllerConfig.controllerDLegerPeers: n0-host:port, where it listens
+    scan_first_ms: int = 2_000  # DefaultBrokerHeartbeatManager.start
+    scan_interval_ms: int = 5_000  # ControllerConfig.scanNotActiveBrokerInterval
+    scan_masters_interval_ms: int = 5_000  # ControllerConfig.scanInactiveMasterInterval
+    elections_max: int = 3  # ControllerConfig.electMasterMaxRetryCount
+    elect_unclean_master: bool = False  # ControllerConfig.enableElectUncleanMaster
+    notify_role_changed: bool = True  # ControllerConfig.notifyBrokerRoleChanged
+    config_black_list: str = "configBlackList;configStorePath"  # ControllerConfig
+    store: str = ""  # ControllerConfig.controllerStorePath; empty = in memory
+    groups_max: int = 10_000  # ours, as are the next three: broker names
+    replicas_max: int = 100  # brokers of one name
+    live_brokers_max: int = 20_000
+    events_max: int = 10_000  # in the file; then one line replaces them
+    reply_rules_allowed: bool = False  # ours: every client of the port may set reply rules
+    facts_on_demand: tuple[str, ...] = ()  # ours: more kinds of facts for the journal
+    journal_bytes_max: int = 256 * 1024 * 1024  # ours: of one file; a full one becomes FILE.1
+    journal_files_max: int = 4  # ours: the oldest is removed
+    net: NetConfig = NetConfig()
+    setting_rules: ClassVar[SettingRules] = CONTROLLER_RULES
+
+    @property
+    def parsed_release(self) -> Release:
+        """``release`` as a value that compares.  Raises ``ValueError`` if it is none."""
+        return Release.parse(self.release)
+
+    @property
+    def served_address(self) -> str:
+        """Where it listens: at its own entry in ``peers``, as upstream's does."""
+        return self.peers.rstrip(";").partition("-")[2] or self.listen_address
 
 
 class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):

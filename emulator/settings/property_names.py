@@ -4,7 +4,8 @@ Two literal tables a role.  A property is one of our settings; or harmless for e
 for some, because it tunes a part that the emulator does not have (threads, files, the JVM).
 Every other property is refused by name, because it would have no effect here.
 
-Upstream: BrokerConfig, MessageStoreConfig, NamesrvConfig, NettyServerConfig, NettyClientConfig.
+Upstream: BrokerConfig, MessageStoreConfig, NamesrvConfig, ControllerConfig, NettyServerConfig,
+NettyClientConfig.
 """
 
 from __future__ import annotations
@@ -148,6 +149,31 @@ NAME_SERVER = PropertyTable(
         "unRegisterBrokerQueueCapacity": ANY_VALUE,
         "clusterTest": _OFF,
         "enableControllerInNamesrv": _OFF,
+    },
+)
+
+CONTROLLER = PropertyTable(
+    settings={
+        **_NET,
+        "controllerDLegerGroup": Setting("group"),
+        "controllerDLegerPeers": Setting("peers"),
+        "controllerDLegerSelfId": Setting("self_id"),
+        "controllerStorePath": Setting("store"),
+        "scanNotActiveBrokerInterval": Setting("scan_interval_ms"),
+        "scanInactiveMasterInterval": Setting("scan_masters_interval_ms"),
+        "electMasterMaxRetryCount": Setting("elections_max"),
+        "enableElectUncleanMaster": Setting("elect_unclean_master"),
+        "notifyBrokerRoleChanged": Setting("notify_role_changed"),
+        "configBlackList": Setting("config_black_list"),
+    },
+    harmless={
+        **_NET_HARMLESS,
+        "controllerThreadPoolNums": ANY_VALUE,
+        "controllerRequestThreadPoolQueueCapacity": ANY_VALUE,
+        "mappedFileSize": ANY_VALUE,
+        "processReadEvent": ANY_VALUE,
+        "controllerType": frozenset({"DLedger"}),
+        "metricsExporterType": frozenset({"DISABLE"}),
     },
 )
 

@@ -1,4 +1,4 @@
-"""Every call between clients, tools, brokers and NameServers, by name.
+"""Every call between clients, tools, brokers, NameServers and controllers, by name.
 
 A table in several files: the roles that answer, request and reply.  ``by_code`` finds the call
 that a role answers by its code.
@@ -6,13 +6,14 @@ that a role answers by its code.
 
 from __future__ import annotations
 
-from rocketmq_emulator.protocol.catalog import clients, routing, tools
+from rocketmq_emulator.protocol.catalog import clients, controlling, routing, tools
 from rocketmq_emulator.protocol.catalog.clients import *  # noqa: F403 - the parts of one table
+from rocketmq_emulator.protocol.catalog.controlling import *  # noqa: F403 - the same
 from rocketmq_emulator.protocol.catalog.routing import *  # noqa: F403 - the same
 from rocketmq_emulator.protocol.catalog.tools import *  # noqa: F403 - the same
 from rocketmq_emulator.protocol.rpc import AnyRpc, Role, Rpc
 
-_MODULES = (routing, clients, tools)
+_MODULES = (routing, clients, tools, controlling)
 
 CALLS: tuple[AnyRpc, ...] = tuple(
     value for page in _MODULES for value in vars(page).values() if isinstance(value, Rpc)

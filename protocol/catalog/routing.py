@@ -40,7 +40,7 @@ from rocketmq_emulator.protocol.requests.nameserver import (
     WipeWritePermOfBrokerReply,
     WritePermOfBrokerRequest,
 )
-from rocketmq_emulator.protocol.rpc import broker, nameserver
+from rocketmq_emulator.protocol.rpc import broker, nameserver, nameserver_or_controller
 from rocketmq_emulator.protocol.versions import FILTER_SERVERS_UNKNOWN, R_5_0_0
 
 GET_ROUTEINFO_BY_TOPIC = nameserver(
@@ -106,7 +106,7 @@ QUERY_DATA_VERSION = nameserver(
     request_body=DataVersion,
     reply_body=DataVersion,
 )
-BROKER_HEARTBEAT = nameserver(
+BROKER_HEARTBEAT = nameserver_or_controller(
     "BROKER_HEARTBEAT", BrokerHeartbeatRequest, one_way=True, since=R_5_0_0
 )
 

@@ -62,7 +62,7 @@ from rocketmq_emulator.protocol.bodies.topics import (
 )
 from rocketmq_emulator.protocol.requests import admin, groups, offsets
 from rocketmq_emulator.protocol.requests.groups import GetConsumerStatusRequest
-from rocketmq_emulator.protocol.rpc import broker, nameserver_or_broker
+from rocketmq_emulator.protocol.rpc import any_server, broker
 from rocketmq_emulator.protocol.versions import GROUP_LISTS_KNOWN, R_5_0_0, TOPIC_LISTS_KNOWN
 
 # Topics -------------------------------------------------------------------------------
@@ -196,7 +196,6 @@ QUERY_CONSUME_QUEUE = broker(
 )
 GET_BROKER_RUNTIME_INFO = broker("GET_BROKER_RUNTIME_INFO", reply_body=KVTable)
 GET_BROKER_HA_STATUS = broker("GET_BROKER_HA_STATUS", reply_body=HARuntimeInfo, since=R_5_0_0)
-GET_BROKER_EPOCH_CACHE = broker("GET_BROKER_EPOCH_CACHE", since=R_5_0_0)
 
 # Configuration and housekeeping -------------------------------------------------------
 
@@ -214,16 +213,14 @@ TRIGGER_DELETE_FILES = broker("TRIGGER_DELETE_FILES")
 # Codes 9000 to 9999: only this emulator -----------------------------------------------
 
 
-SET_REPLY_RULE = nameserver_or_broker(
-    "SET_REPLY_RULE", request_body=ReplyRule, reply_body=ReplyRuleId
-)
-LIST_REPLY_RULES = nameserver_or_broker("LIST_REPLY_RULES", reply_body=ReplyRuleList)
-REMOVE_REPLY_RULE = nameserver_or_broker(
+SET_REPLY_RULE = any_server("SET_REPLY_RULE", request_body=ReplyRule, reply_body=ReplyRuleId)
+LIST_REPLY_RULES = any_server("LIST_REPLY_RULES", reply_body=ReplyRuleList)
+REMOVE_REPLY_RULE = any_server(
     "REMOVE_REPLY_RULE", request_body=RemoveReplyRule, reply_body=RemovedReplyRules
 )
-SET_CLOCK_SKEW = nameserver_or_broker("SET_CLOCK_SKEW", request_body=ClockSkew)
-FETCH_FACTS = nameserver_or_broker("FETCH_FACTS", request_body=FetchFacts)
-RESET_SERVER = nameserver_or_broker("RESET_SERVER")
+SET_CLOCK_SKEW = any_server("SET_CLOCK_SKEW", request_body=ClockSkew)
+FETCH_FACTS = any_server("FETCH_FACTS", request_body=FetchFacts)
+RESET_SERVER = any_server("RESET_SERVER")
 SET_BUSY_POOL = broker("SET_BUSY_POOL", request_body=BusyPool, reply_body=BusyPoolState)
 ADVANCE_TIME = broker("ADVANCE_TIME", request_body=AdvanceTime, reply_body=AdvanceTimeReply)
 ADVERTISE_ADDRESS = broker("ADVERTISE_ADDRESS", request_body=AdvertisedAddress)

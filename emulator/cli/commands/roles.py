@@ -1,4 +1,4 @@
-"""``nameserver`` and ``broker``: run one role in this process.
+"""``nameserver``, ``controller`` and ``broker``: run one role in this process.
 
 This module collects the settings; then exec replaces this program by the node's program, so
 that no module of the command line stays in memory.
@@ -23,9 +23,9 @@ from rocketmq_emulator.cli.options.server_arguments import (
 )
 from rocketmq_emulator.facts.logs import LogFormat, LogSettings
 from rocketmq_emulator.processes.role_settings import BadSetting, Settings
-from rocketmq_emulator.processes.roles import RoleConfig
+from rocketmq_emulator.processes.roles import RoleConfig, role_of
 from rocketmq_emulator.processes.spawning import node_command, node_environment
-from rocketmq_emulator.settings.config import BrokerConfig, NameServerConfig
+from rocketmq_emulator.settings.config import BrokerConfig, ControllerConfig, NameServerConfig
 
 ALL_ADDRESSES = ("0.0.0.0", "[::]", "")
 UNROUTED_ADDRESS = ("192.0.2.1", 9)  # an address for documentation; no packet is sent
@@ -81,6 +81,24 @@ def nameserver(
     """Run one NameServer."""
     with errors_as_exit_codes():
         settings = _read_settings(NameServerConfig, conf, config, sets)
+        settings.add_flags(listen_address=listen, release=release, store=store)
+        _exec_node(settings, settings.config(), journal, log_settings(log_format, everything=log))
+
+
+def controller(
+    listen: Listen = None,
+    release: Release = None,
+    store: Store = None,
+    conf: Conf = "",
+    config: Toml = "",
+    sets: Sets = None,
+    journal: Journal = "",
+    log: Log = False,
+    log_format: Format = LogFormat.CONSOLE,
+) -> None:
+    """Run one controller, which elects the master of each broker name."""
+    with errors_as_exit_codes():
+        settings = _read_settings(ControllerConfig, conf, config, sets)
         settings.add_flags(listen_address=listen, release=release, store=store)
         _exec_node(settings, settings.config(), journal, log_settings(log_format, everything=log))
 
@@ -200,7 +218,7 @@ def _exec_node(settings: Settings, config: RoleConfig, journal: str, log: LogSet
     if settings.ignored:
         names = ", ".join(sorted(settings.ignored))
         typer.echo(f"rmqemu: of no effect here, ignored: {names}", err=True)
-    role = "broker" if isinstance(config, BrokerConfig) else "nameserver"
+    role = role_of(config)
     if journal := journal_file(journal, getattr(config, "name", role)):
         Path(journal).parent.mkdir(parents=True, exist_ok=True)
     config_text, log_text = (msgspec.json.encode(value).decode() for value in (config, log))

@@ -60,6 +60,8 @@ def test_a_release_knows_only_the_calls_of_its_time() -> None:
         (catalog.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, "5.3.0", "5.3.1"),
         (catalog.BATCH_ACK_MESSAGE, "5.1.2", "5.1.3"),
         (catalog.RECALL_MESSAGE, "5.3.1", "5.3.2"),
+        (catalog.CONTROLLER_APPLY_BROKER_ID, "5.1.0", "5.1.1"),
+        (catalog.CONTROLLER_GET_NEXT_BROKER_ID, "5.1.0", "5.1.1"),
     ],
 )
 def test_calls_that_came_after_5_0_are_unknown_to_the_release_before(

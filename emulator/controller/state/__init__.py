@@ -1,0 +1,1 @@
+"""A controller as a value: its tables, its events, its elections."""

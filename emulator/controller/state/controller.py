@@ -1,0 +1,253 @@
+"""A controller as a value: its tables, its log, its elections, and the outlet to brokers.
+
+``commit`` is the place between a decision and the tables: the event is logged, then applied, then
+noted, then the reply is sent.  This controller is alone, so its log is enough; the log of a group
+goes here.  The shell calls ``closed`` for closed connections, and both scans at intervals.
+No method waits.
+
+Upstream: ControllerManager, DLedgerController, DefaultBrokerHeartbeatManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from rocketmq_emulator.controller.state.events import (
+    AddressUpdating,
+    AnyEvent,
+    BrokerDataCleaning,
+    BrokerIdApplying,
+    EventLog,
+    MasterElecting,
+    SyncStateSetAltering,
+    TablesSaved,
+)
+from rocketmq_emulator.controller.state.live_brokers import (
+    BrokerIdentity,
+    BrokerLiveInfo,
+    BrokerLiveTable,
+    IsAlive,
+)
+from rocketmq_emulator.controller.state.replicas_info import (
+    NO_BROKER,
+    Decision,
+    ReplicasInfoTables,
+    sync_state_set_of,
+)
+from rocketmq_emulator.controller.state.settings import ControllerSettings
+from rocketmq_emulator.disk.port import WRITE_ERRORS
+from rocketmq_emulator.facts import (
+    BrokerDataCleaned,
+    BrokerIdApplied,
+    ControllerReset,
+    ElectionFailed,
+    Fact,
+    MasterElected,
+    ReplicaAddressChanged,
+    ReplicaAlive,
+    ReplicaGone,
+    SyncStateSetChanged,
+)
+from rocketmq_emulator.net.results import Peer, Refusal, Reply
+from rocketmq_emulator.protocol.bodies.body import encode_body
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.requests.controller import (
+    ElectMasterRequest,
+    NotifyBrokerRoleChangedRequest,
+)
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.disk.port import Disk
+    from rocketmq_emulator.facts import Note
+    from rocketmq_emulator.protocol.requests.nameserver import BrokerHeartbeatRequest
+    from rocketmq_emulator.settings.config import ControllerConfig
+
+# The arguments are the broker's address, the header and the body of a one-way request.
+PushToAddress: TypeAlias = Callable[[str, NotifyBrokerRoleChangedRequest, bytes], object]
+
+
+def no_push(_address: str, _header: NotifyBrokerRoleChangedRequest, _body: bytes) -> None:
+    """The default ``push``, which sends nothing."""
+
+
+class Controller:
+    """State of one controller, read from *disk*.  Raises ``StoreDamaged``.
+
+    Set ``push`` to let it notify brokers of their roles.
+    """
+
+    def __init__(
+        self, config: ControllerConfig, *, disk: Disk, note: Note, push: PushToAddress = no_push
+    ) -> None:
+        self.settings = ControllerSettings(config)
+        self.release = config.parsed_release
+        self.note = note
+        self.push = push
+        self._log = EventLog(disk, config.events_max)
+        self._begin()
+        for event in self._log.load():
+            self.replicas.apply(event)
+
+    def _begin(self) -> None:
+        config = self.settings.config
+        self.live = BrokerLiveTable(config.live_brokers_max)
+        self.replicas = ReplicasInfoTables(
+            release=self.release, groups_max=config.groups_max, replicas_max=config.replicas_max
+        )
+
+    def reset(self, _now_ms: int) -> None:
+        """Reset all state, on the disk too.  Raises ``WRITE_ERRORS``: nothing is reset."""
+        self._log.replace(TablesSaved())
+        self.settings.reset()
+        self._begin()
+        self.note(ControllerReset())
+
+    # Decisions ------------------------------------------------------------------------
+
+    def commit(self, decision: Decision) -> Reply:
+        """The reply of *decision*, once its event is on the disk, applied and noted.
+
+        Raises ``Refusal`` if the disk fails: nothing has changed.
+        """
+        event = decision.event
+        if event is None:
+            return decision.reply
+        try:
+            if self._log.is_long:
+                self._log.replace(self.replicas.saved())
+            self._log.append(event)
+        except WRITE_ERRORS as error:
+            remark = f"the controller's disk cannot be written: {error}"
+            raise Refusal(ResponseCode.SYSTEM_ERROR, remark) from error
+        self.replicas.apply(event)
+        if (fact := _fact(event, self.replicas)) is not None:
+            self.note(fact)
+        return decision.reply
+
+    def is_alive(self, now_ms: int) -> IsAlive:
+        """Whether a broker is alive at *now_ms*."""
+        return partial(self.live.is_active, now_ms=now_ms)
+
+    def elect_master(self, request: ElectMasterRequest, now_ms: int) -> Reply:
+        """Elect a master; if it is a new one, notify all living brokers of the name."""
+        name, config = request.broker_name, self.settings.config
+        live_info = partial(self._live_info, name, now_ms=now_ms)
+        unclean = config.elect_unclean_master
+        reply = self.commit(self.replicas.elect_master(request, live_info, unclean=unclean))
+        if reply.code == ResponseCode.SUCCESS and config.notify_role_changed:
+            self._notify_role_changed(name, now_ms)
+        return reply
+
+    def _live_info(self, name: str, number: int, *, now_ms: int) -> BrokerLiveInfo | None:
+        broker = BrokerIdentity(self.replicas.replica_info_table[name].cluster, name, number)
+        known = self.live.broker_live_table.get(broker)
+        return known if self.live.is_active(broker, now_ms) else None
+
+    def _notify_role_changed(self, name: str, now_ms: int) -> None:
+        """Upstream: ControllerManager.notifyBrokerRoleChanged."""
+        group = self.replicas.replica_info_table[name]
+        state = self.replicas.sync_state_set_info_table[name]
+        found = self.replicas.master_header(name)
+        header = NotifyBrokerRoleChangedRequest(
+            master_broker_id=found.master_broker_id,
+            master_address=found.master_address,
+            master_epoch=found.master_epoch,
+            sync_state_set_epoch=found.sync_state_set_epoch,
+        )
+        body = encode_body(sync_state_set_of(state), self.release)
+        for number, replica in sorted(group.replicas.items()):
+            is_alive = self.live.is_active(BrokerIdentity(group.cluster, name, number), now_ms)
+            if is_alive and replica.address:
+                self.push(replica.address, header, body)
+
+    # Life and death of brokers --------------------------------------------------------
+
+    def heartbeat(self, request: BrokerHeartbeatRequest, peer: Peer, now_ms: int) -> None:
+        """Take the heartbeat of a broker.  Raises ``Refusal``."""
+        if request.broker_id is None:
+            remark = "Heart beat with empty brokerId"
+            raise Refusal(ResponseCode.CONTROLLER_INVALID_REQUEST, remark)
+        if self.live.heard(request, peer, now_ms):
+            self.note(ReplicaAlive(request.cluster_name, request.broker_name, request.broker_id))
+
+    def closed(self, peer: Peer, now_ms: int) -> None:
+        """The broker of this connection is not alive; if it was a master, elect another."""
+        broker = self.live.closed(peer)
+        if broker is not None:
+            self._gone(broker, "channel closed", now_ms)
+
+    def scan_brokers(self, now_ms: int) -> list[Peer]:
+        """Remove silent brokers; returns their connections, to be closed."""
+        gone = self.live.expire(now_ms)
+        for broker, _ in gone:
+            self._gone(broker, "silent", now_ms)
+        return [known.peer for _, known in gone]
+
+    def scan_masters(self, now_ms: int) -> None:
+        """Elect a master for each name whose master is not alive while another broker is."""
+        for name in self.replicas.names_without_master(self.is_alive(now_ms)):
+            self._elect_again(name, now_ms)
+
+    def _gone(self, broker: BrokerIdentity, reason: str, now_ms: int) -> None:
+        name = broker.broker_name
+        self.note(ReplicaGone(broker.cluster or "", name, broker.broker_id, reason))
+        if self.replicas.contains(name):
+            state = self.replicas.sync_state_set_info_table[name]
+            if state.master_broker_id == broker.broker_id:
+                self._elect_again(name, now_ms)
+
+    def _elect_again(self, name: str, now_ms: int) -> None:
+        """Try until there is a new master; each failure counts as an epoch, as in upstream.
+
+        Upstream waits up to 3 s for each try, and never between them.
+        """
+        request = ElectMasterRequest(
+            cluster_name="", broker_name=name, broker_id=NO_BROKER, designate_elect=False
+        )
+        for _ in range(self.settings.config.elections_max):
+            try:
+                reply = self.elect_master(request, now_ms)
+            except Refusal:  # by a disk that cannot be written: the next scan tries again
+                continue
+            if reply.code == ResponseCode.SUCCESS:
+                return
+
+
+# Facts --------------------------------------------------------------------------------
+
+
+def _fact(event: AnyEvent, tables: ReplicasInfoTables) -> Fact | None:
+    """What has happened with *event*, which *tables* have applied."""
+    make = _FACTS.get(type(event))
+    return None if make is None else make(event, tables)
+
+
+def _set_fact(event: SyncStateSetAltering, tables: ReplicasInfoTables) -> Fact:
+    state = tables.sync_state_set_info_table[event.broker_name]
+    ids = tuple(event.sync_state_set)
+    return SyncStateSetChanged(event.broker_name, ids, state.sync_state_set_epoch)
+
+
+def _election_fact(event: MasterElecting, tables: ReplicasInfoTables) -> Fact:
+    state, winner = tables.sync_state_set_info_table[event.broker_name], event.master_broker_id
+    if winner is None:
+        return ElectionFailed(event.broker_name, state.master_epoch, tuple(state.sync_state_set))
+    epochs = (state.master_epoch, state.sync_state_set_epoch)
+    return MasterElected(event.broker_name, winner, *epochs)
+
+
+_FACTS: dict[type, Callable[[Any, ReplicasInfoTables], Fact]] = {
+    BrokerIdApplying: lambda event, _: BrokerIdApplied(
+        event.cluster or "", event.broker_name, event.broker_id, event.address
+    ),
+    AddressUpdating: lambda event, _: ReplicaAddressChanged(
+        event.broker_name, event.broker_id, event.address
+    ),
+    BrokerDataCleaning: lambda event, _: BrokerDataCleaned(
+        event.broker_name, tuple(event.broker_ids or ())
+    ),
+    SyncStateSetAltering: _set_fact,
+    MasterElecting: _election_fact,
+}
