@@ -1,10 +1,11 @@
 """When a stored message may be acknowledged: at once, when it is flushed, when slaves have it.
 
 With SYNC_FLUSH the answer waits for the disk, as SYNC_MASTER for slaves; with both for both, each
-with a timeout of its own that counts from the put.  A timeout changes only the code: the message
-is stored.  A SYNC_MASTER of 4.x waits for any one slave, and not at all if none is connected or
-the best is too far behind (SLAVE_NOT_AVAILABLE).  One of 5.x waits for ``in_sync_replicas``,
-itself included: 1 by default, so for none.
+with a timeout of its own that counts from the put: the shorter one is waited for first, so that
+both are judged in time.  A timeout changes only the code: the message is stored.  A SYNC_MASTER of
+4.x waits for any one slave, and not at all if none is connected or the best is too far behind
+(SLAVE_NOT_AVAILABLE).  One of 5.x waits for ``in_sync_replicas``, itself included: 1 by default,
+so for none.
 
 Upstream: CommitLog.asyncPutMessage, submitFlushRequest, submitReplicaRequest (4.x);
 handleDiskFlushAndHA, GroupTransferService (5.x).
@@ -12,7 +13,8 @@ handleDiskFlushAndHA, GroupTransferService (5.x).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from rocketmq_emulator.net.held_calls import FLUSHED_TO, UpTo
 from rocketmq_emulator.net.results import Reply, Result, Wait
@@ -36,6 +38,15 @@ def waits_for_safety(properties: str) -> bool:
     return waits is None or waits.lower() == "true"
 
 
+class _Safety(NamedTuple):
+    """A place that must have a put, until when it may, and the code if it has not by then."""
+
+    until_ms: int
+    mark: str
+    has: Callable[[int], bool]  # whether it has the log up to a position
+    code: int
+
+
 class Acknowledging:
     """The answers to puts of *broker*; to be called only if its ``puts_wait``."""
 
@@ -48,23 +59,33 @@ class Acknowledging:
 
         *has_codes*: it then has the code of what was not reached; else it stays a success.
         """
+        config, safeties, missed = self._broker.config, [], [ResponseCode.SUCCESS]
         replicas, is_available = self._replicas()
         if not is_available:
-            replicas = 0
-        elif replicas and self._broker.ha is not None:
-            self._broker.ha.wake_at_turn_end()
+            missed.append(ResponseCode.SLAVE_NOT_AVAILABLE)
+        elif replicas and (ha := self._broker.ha) is not None:
+            ha.wake_at_turn_end()
+            until_ms, mark = now_ms + config.slave_ack_ms_max, replicated_to(replicas)
 
-        def flushed(_now_ms: int, expired: bool) -> Result:
-            if has_codes and expired:
-                reply.code = ResponseCode.FLUSH_DISK_TIMEOUT
-            if has_codes and not is_available:
-                reply.code = ResponseCode.SLAVE_NOT_AVAILABLE
-            return self._when_copied(reply, end, now_ms, replicas, has_codes=has_codes)
+            def has_copies(end: int) -> bool:
+                return end <= ha.replicated_to(replicas)
 
-        if not self._flushing.is_sync or end <= self._flushing.flushed_to:
-            return flushed(now_ms, False)
-        until_ms = now_ms + self._broker.config.sync_flush_ms_max
-        return Wait(UpTo(FLUSHED_TO, end), until_ms, flushed)
+            safeties.append(_Safety(until_ms, mark, has_copies, ResponseCode.FLUSH_SLAVE_TIMEOUT))
+        if self._flushing.is_sync:
+            until_ms = now_ms + config.sync_flush_ms_max
+            code = ResponseCode.FLUSH_DISK_TIMEOUT
+            safeties.append(_Safety(until_ms, FLUSHED_TO, self._is_flushed, code))
+        safeties.sort(key=lambda safety: safety.until_ms)
+
+        def answered(missed: Sequence[int]) -> Reply:
+            if has_codes:
+                reply.code = max(missed)  # that of replicas overrides that of the disk
+            return reply
+
+        return _when_all(safeties, end, missed, answered)
+
+    def _is_flushed(self, end: int) -> bool:
+        return end <= self._flushing.flushed_to
 
     def _replicas(self) -> tuple[int, bool]:
         """How many replicas must have a put (0: the master alone), and whether they may be there.
@@ -79,17 +100,24 @@ class Acknowledging:
         replicas = broker.config.in_sync_replicas
         return replicas if replicas > 1 else 0, True
 
-    def _when_copied(
-        self, reply: Reply, end: int, put_ms: int, replicas: int, *, has_codes: bool
-    ) -> Result:
-        ha = self._broker.ha
-        if not replicas or ha is None or end <= ha.replicated_to(replicas):
-            return reply
 
-        def copied(_now_ms: int, expired: bool) -> Result:
-            if has_codes and expired:
-                reply.code = ResponseCode.FLUSH_SLAVE_TIMEOUT
-            return reply
+def _when_all(
+    safeties: Sequence[_Safety],
+    end: int,
+    missed: Sequence[int],
+    answered: Callable[[Sequence[int]], Result],
+) -> Result:
+    """``answered(missed)`` when each of *safeties* has the log up to *end*, or is too late.
 
-        until_ms = put_ms + self._broker.config.slave_ack_ms_max
-        return Wait(UpTo(replicated_to(replicas), end), until_ms, copied)
+    *missed* gets the codes of those that are too late.
+    """
+    if not safeties:
+        return answered(missed)
+    first, rest = safeties[0], safeties[1:]
+    if first.has(end):
+        return _when_all(rest, end, missed, answered)
+
+    def resumed(_now_ms: int, expired: bool) -> Result:
+        return _when_all(rest, end, [*missed, first.code] if expired else missed, answered)
+
+    return Wait(UpTo(first.mark, end), first.until_ms, resumed)

@@ -212,6 +212,41 @@ async def test_a_put_that_slaves_have_but_no_disk_is_answered_10(
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.parametrize("flush_s", [1, 5])
+async def test_each_limit_counts_from_the_put_whichever_ends_first(
+    flush_s: int, autojump_clock: MockClock
+) -> None:
+    bench = a_sync_master(LAST_4, disk=SlowDisk(), sync_flush_ms_max=flush_s * 1_000, **FLUSHED)
+    async with trio.open_nursery() as nursery:
+        bench.start(nursery)
+        slave = SlaveStream(bench)
+        slave.report(0)
+        client = bench.client()
+        assert client.post(TOPIC) is None
+        await trio.sleep(2.9)  # before the 3 s of slaves end
+        slave.report()
+        await trio.sleep(2.2)
+        assert code_of(client) == FLUSH_DISK_TIMEOUT
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_slave_that_is_too_late_is_so_even_while_the_disk_is_waited_for(
+    autojump_clock: MockClock,
+) -> None:
+    bench = a_sync_master(LAST_4, disk=SlowDisk(), **FLUSHED)
+    async with trio.open_nursery() as nursery:
+        bench.start(nursery)
+        slave = SlaveStream(bench)
+        slave.report(0)
+        client = bench.client()
+        assert client.post(TOPIC) is None
+        await trio.sleep(3.5)
+        slave.report()  # the disk still has 1.5 s
+        await trio.sleep(1.6)
+        assert code_of(client) == FLUSH_SLAVE_TIMEOUT
+        nursery.cancel_scope.cancel()
+
+
 # Other puts -----------------------------------------------------------------------------
 
 
