@@ -379,6 +379,14 @@ async def test_r21_the_file_of_delay_offsets_has_the_text_of_the_master(release:
     assert bench.broker.delays.first_due_ms(EPOCH_MS) is None
 
 
+async def test_a_log_that_is_behind_the_copied_delay_offset_has_no_delayed_message_due() -> None:
+    bench = Bench(release=LAST_5)
+    bench.client().sent("Orders", properties=properties_text({"DELAY": "3"}, trailing=True))
+    assert bench.broker.delays.first_due_ms(EPOCH_MS) == EPOCH_MS + 10_000
+    bench.broker.delays.copy(b'{"offsetTable":{"3":17}}')
+    assert bench.broker.delays.first_due_ms(EPOCH_MS) is None
+
+
 @pytest.mark.parametrize("release", [LAST_4, "5.0.0", BEFORE_ONE_BY_ONE])
 async def test_before_5_3_2_the_version_of_the_master_is_copied_too(release: str) -> None:
     master = Bench(release=release)
@@ -395,11 +403,14 @@ async def test_since_5_3_2_the_version_never_equals_the_masters(release: str) ->
     master.client().sent("Orders")
     bench, slave = a_slave_bench(release)
     common = len(topics_of(bench))
-    copy(slave, master, STEPS[0], STEPS[0], later_ms=5)
+    bench.broker.topics.update(TopicConfig(topic_name="OnlyHere"), EPOCH_MS + 1)
+    masters = master.broker.topics.data_version.counter
     # Each round deletes the topics that both have, and adds every topic of the master.
-    added, before = common + 1, master.broker.topics.data_version
-    version = before.counter + added + added
-    assert bench.broker.topics.data_version == DataVersion(timestamp=EPOCH_MS + 5, counter=version)
+    for deleted in (common, common + 1):
+        copy(slave, master, STEPS[0], later_ms=5)
+        counter = masters + deleted + common + 1
+        version = DataVersion(timestamp=EPOCH_MS + 5, counter=counter)
+        assert bench.broker.topics.data_version == version
     assert len(bench.facts(MetadataSynced)) == 2
 
 
