@@ -151,7 +151,7 @@ def _server(
     server = RemotingServer(clock, config.net, config.parsed_release, note, handlers)
     note_requests(server, journal)
     allowed = config.reply_rules_allowed
-    pools = install_busy_pools(server, config)
+    pools = install_busy_pools(server, config, broker.puts)
     broker.waiting = pools.waiting
     broker.on_reconfigured = pools.reconfigure
 

@@ -79,7 +79,8 @@ class Busy(Fault, frozen=True, kw_only=True, tag="busy"):
 
     A request that waits longer than upstream's fast-fail time (200 ms for sends) is answered
     SYSTEM_BUSY; so is a request that arrives while *queue_max* requests wait (None: upstream's
-    queue size of the pool).
+    queue size of the pool).  With *holds_log* a send takes its time in the put, under the lock of
+    the log, as with a slow page cache: after a second of that, all sends are answered SYSTEM_BUSY.
     """
 
     node: str
@@ -87,6 +88,7 @@ class Busy(Fault, frozen=True, kw_only=True, tag="busy"):
     threads: int = 1
     service_ms: float = 10.0
     queue_max: int | None = None
+    holds_log: bool = False
 
 
 # Its clock ----------------------------------------------------------------------------------

@@ -206,7 +206,7 @@ class BusyPoolSet(Fact, frozen=True):
     peer: str  # address of the client that set it
 
 
-ShedReason: TypeAlias = Literal["waited too long", "queue is full"]
+ShedReason: TypeAlias = Literal["waited too long", "queue is full", "page cache is busy"]
 
 
 class RequestShed(Fact, frozen=True):

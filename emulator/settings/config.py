@@ -198,7 +198,7 @@ BROKER_RULES = SettingRules(
         (Range(1), "admin_queue_max"),
         (Range(0, LONG_MAX), "send_wait_ms_max pull_wait_ms_max lite_pull_wait_ms_max"),
         (Range(0, LONG_MAX), "heartbeat_wait_ms_max end_transaction_wait_ms_max"),
-        (Range(0, LONG_MAX), "admin_wait_ms_max"),
+        (Range(0, LONG_MAX), "admin_wait_ms_max page_cache_busy_ms"),
         (Range(0, LONG_MAX), "filter_dead_ms_max"),
         (Range(1, 1_000_000), "filter_groups_expected"),
         (Range(1, 99), "filter_error_percent"),
@@ -535,6 +535,7 @@ class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
     heartbeat_wait_ms_max: int = 31_000  # BrokerConfig.waitTimeMillsInHeartbeatQueue
     end_transaction_wait_ms_max: int = 3_000  # BrokerConfig.waitTimeMillsInTransactionQueue
     admin_wait_ms_max: int = 5_000  # BrokerConfig.waitTimeMillsInAdminBrokerQueue (5.3.0)
+    page_cache_busy_ms: int = 1_000  # osPageCacheBusyTimeOutMills: a put holds the log for longer
 
     reply_rules_allowed: bool = False  # ours: every client of the port may set reply rules
     quirks: tuple[str, ...] = ()  # ours: bugs switched on by name

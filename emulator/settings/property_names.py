@@ -282,6 +282,7 @@ BROKER = PropertyTable(
         "waitTimeMillsInHeartbeatQueue": Setting("heartbeat_wait_ms_max"),
         "waitTimeMillsInTransactionQueue": Setting("end_transaction_wait_ms_max"),
         "waitTimeMillsInAdminBrokerQueue": Setting("admin_wait_ms_max"),
+        "osPageCacheBusyTimeOutMills": Setting("page_cache_busy_ms"),
         "recallMessageEnable": Setting("recall_message"),
         "allowRecallWhenBrokerNotWriteable": Setting("recall_when_not_writeable"),
     },
@@ -309,7 +310,6 @@ BROKER = PropertyTable(
                 "transientStorePoolSize",
                 "transferMsgByHeap",
                 "useReentrantLockWhenPutMessage",
-                "osPageCacheBusyTimeOutMills",
                 "ackMessageThreadPoolNums",  # no request of this pool is answered
                 "ackThreadPoolQueueCapacity",
                 "waitTimeMillsInAckQueue",

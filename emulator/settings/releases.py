@@ -145,6 +145,7 @@ RETRY_BATCH_TAKEN = ReleaseSpan(Release(4, 7, 0), Release(5, 0, 0))
 SAME_TOPIC_NOT_WRITTEN = Release(5, 2, 0)  # UPDATE_AND_CREATE_TOPIC without a change
 ADMIN_QUEUE_IS_BOUNDED = Release(5, 0, 0)  # of the pool for all other requests
 ADMIN_QUEUE_FAILS_FAST = Release(5, 3, 0)  # SYSTEM_BUSY for requests that waited 5 s in it
+BUSY_LOG_IS_SYSTEM_BUSY = Release(5, 3, 0)  # a put that finds the page cache busy: 2, not 1
 RUNTIME_INFO_OF_5 = Release(5, 0, 0)  # timers, the pool of lite pulls
 ACK_POOL_SHOWN = Release(5, 3, 2)  # in the runtime info
 SYSTEM_TOPICS_NOT_COUNTED = Release(5, 1, 0)  # in the totals of messages put and got

@@ -308,6 +308,9 @@ class BusyPool(ExtensionBody, frozen=True, omit_defaults=True):
     ``queue_max`` requests may wait for a thread.  None: upstream's numbers, those of ``threads``
     as on a machine with four processors.  With 0 ms the pool is no longer busy.
 
+    With ``holds_log`` a send takes its time in the put, under the lock of the log: only one put
+    at a time, and the page cache is busy once it takes longer than ``page_cache_busy_ms``.
+
     Raises ``ValueError`` with the name of the field that is wrong.
     """
 
@@ -315,10 +318,13 @@ class BusyPool(ExtensionBody, frozen=True, omit_defaults=True):
     threads: int | None = None
     service_ms: float = 0.0
     queue_max: int | None = None
+    holds_log: bool = False
 
     def __post_init__(self) -> None:
         if self.pool not in POOL_NAMES:
             raise ValueError(f"pool is one of {', '.join(POOL_NAMES)}, not {self.pool}")
+        if self.holds_log and self.pool != "send":
+            raise ValueError(f"holds_log is for the pool send, not {self.pool}")
         if self.threads is not None and not 1 <= self.threads <= THREADS_MAX:
             raise ValueError(f"threads is a number from 1 to {THREADS_MAX}, not {self.threads}")
         if not 0 <= self.service_ms <= SERVICE_MS_MAX:
@@ -334,8 +340,8 @@ class BusyPoolState(ExtensionBody, frozen=True):
     pool: PoolName
     request_count: int  # requests that arrived since then; 0 if it is not busy
     waiting_count: int  # of those, that waited for a thread until now
-    shed_count: int  # that waited too long and were answered SYSTEM_BUSY
-    overload_count: int  # that found the queue full and were answered SYSTEM_BUSY
+    shed_count: int  # of those that waited, how many were answered SYSTEM_BUSY
+    overload_count: int  # answered SYSTEM_BUSY at once: the queue was full, or the log busy
 
 
 # The overview of a broker (9005) ------------------------------------------------------

@@ -55,6 +55,7 @@ LIVE = {  # upstream's name to the field of BrokerConfig, in the same unit
     "maxTransferCountOnMessageInMemory": "transfer_messages_max",
     "notifyConsumerIdsChangedEnable": "notify_consumer_ids_changed",
     "offsetCheckInSlave": "offset_check_in_slave",
+    "osPageCacheBusyTimeOutMills": "page_cache_busy_ms",
     "rejectTransactionMessage": "reject_transactions",
     "shortPollingTimeMills": "short_polling_ms",
     "slaveReadEnable": "slave_read",

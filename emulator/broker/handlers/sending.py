@@ -69,6 +69,7 @@ from rocketmq_emulator.protocol.requests.sending import SendMessageReply, SendRe
 from rocketmq_emulator.protocol.versions import RECALL_KNOWN
 from rocketmq_emulator.settings.releases import (
     ABSENT_NAMES_FAIL,
+    BUSY_LOG_IS_SYSTEM_BUSY,
     DEAD_AFTER_ONE_MORE_RETRY,
     EMPTY_BODY_FAILS,
     EMPTY_BODY_REFUSED,
@@ -112,6 +113,10 @@ PUT_REFUSALS = {
         ResponseCode.SYSTEM_ERROR,
         "create mapped file failed, server is busy or broken.",
     ),
+    PutStatus.OS_PAGE_CACHE_BUSY: (
+        ResponseCode.SYSTEM_BUSY,  # before 5.3.0: SYSTEM_ERROR
+        "[PC_SYNCHRONIZED]broker busy, start flow control for a while",
+    ),
     PutStatus.WHEEL_TIMER_MSG_ILLEGAL: (ResponseCode.MESSAGE_ILLEGAL, "{reason}"),
     PutStatus.WHEEL_TIMER_FLOW_CONTROL: (ResponseCode.SYSTEM_ERROR, "{reason}"),
     PutStatus.WHEEL_TIMER_NOT_ENABLE: (ResponseCode.SYSTEM_ERROR, "{reason}"),
@@ -151,6 +156,8 @@ class SendMessageProcessor:
             return self._send(call)
         except PutRefused as refused:
             code, form = PUT_REFUSALS[refused.status]
+            if code == ResponseCode.SYSTEM_BUSY and self._release < BUSY_LOG_IS_SYSTEM_BUSY:
+                code = ResponseCode.SYSTEM_ERROR
             bytes_max = self._broker.config.message_bytes_max
             remark = form.format(reason=refused.reason, bytes_max=bytes_max)
             return self.refused(call, code, remark, refused.reason)

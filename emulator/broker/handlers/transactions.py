@@ -77,6 +77,10 @@ PUT_REFUSALS = {  # EndTransactionProcessor.sendFinalMessage
         ResponseCode.SYSTEM_ERROR,
         "Create mapped file failed.",
     ),
+    PutStatus.OS_PAGE_CACHE_BUSY: (
+        ResponseCode.SYSTEM_ERROR,
+        "OS page cache busy, please try another machine",
+    ),
     PutStatus.WHEEL_TIMER_MSG_ILLEGAL: (ResponseCode.MESSAGE_ILLEGAL, "{reason}"),
     PutStatus.WHEEL_TIMER_FLOW_CONTROL: (ResponseCode.SYSTEM_ERROR, "{reason}"),
     PutStatus.WHEEL_TIMER_NOT_ENABLE: (ResponseCode.SYSTEM_ERROR, "{reason}"),

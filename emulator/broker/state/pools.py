@@ -8,8 +8,15 @@ when it arrives, and again for those that wait when the pool's capacity changes.
 microseconds of the monotonic clock: a wall clock that jumps neither empties nor freezes a queue.
 A held pull has left its pool, and does not queue again when it wakes.
 
+A busy pool of sends may hold the log: then a send takes its time in the put, under the lock of the
+log, and the others wait for that lock in their threads.  While one put holds it for longer than
+``page_cache_busy_ms`` the page cache is busy: sends that arrive and sends in the queue are
+answered SYSTEM_BUSY, and requests of other pools cannot put.  These do not wait for the lock
+before that, and the broker's own puts (delayed messages) neither wait nor fail; upstream's do.
+
 Upstream: BrokerController.registerProcessor and its executors, ThreadPoolExecutor and its queue,
-BrokerFastFailure, NettyRemotingAbstract.processRequestCommand.
+BrokerFastFailure, NettyRemotingAbstract.processRequestCommand,
+DefaultMessageStore.isOSPageCacheBusy.
 """
 
 from __future__ import annotations
@@ -22,6 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from rocketmq_emulator.broker.store.appender import MessageToStore, PutRefused, PutStatus
 from rocketmq_emulator.facts import BusyPoolSet, RequestShed, ShedReason
 from rocketmq_emulator.net.dispatch import Defer, HookPosition, Row, table_of
 from rocketmq_emulator.net.reply_rules import check_allowed, extension_body_of
@@ -42,6 +50,7 @@ from rocketmq_emulator.settings.releases import (
 )
 
 if TYPE_CHECKING:
+    from rocketmq_emulator.broker.store.put_chain import PutChain
     from rocketmq_emulator.net.remoting import Remoting
     from rocketmq_emulator.settings.config import BrokerConfig
 
@@ -56,6 +65,7 @@ class Capacity(NamedTuple):
     service_us: int  # of each request; 0: served at once
     queue_max: int  # requests that wait
     wait_us_max: int | None  # then the request is answered SYSTEM_BUSY; None: no limit
+    hold_us_max: int | None = None  # of the log, until it is busy; None: requests do not hold it
 
 
 class QueuedRequest(msgspec.Struct, eq=False):
@@ -64,7 +74,8 @@ class QueuedRequest(msgspec.Struct, eq=False):
     arrived_us: int
     dequeued_us: int = 0
     ends_us: int = 0
-    is_timed_out: bool = False
+    holds_log_from_us: int = -1  # until ``ends_us``; -1: it does not hold it
+    shed: ShedReason | None = None  # why it gets no thread, but is answered SYSTEM_BUSY
     is_over: bool = False
 
 
@@ -77,6 +88,7 @@ class Pool:
         self._visits: dict[QueuedRequest, None] = {}  # all requests, in the order of arrival
         self._queue: deque[QueuedRequest] = deque()  # those of them that may still wait
         self._free_us: list[int] = []  # a heap: the time at which each used thread is free again
+        self._holds: deque[tuple[int, int]] = deque()  # of the log, one after the other: from, to
 
     def arrive(self, now_us: int) -> QueuedRequest | None:
         """Add a request; None if the queue is full."""
@@ -103,21 +115,30 @@ class Pool:
         self._drop_dequeued(now_us)
         return now_us - self._queue[0].arrived_us if self._queue else 0
 
+    def is_log_busy(self, now_us: int) -> bool:
+        """Whether one put has held the log for too long."""
+        holds, hold_us_max = self._holds, self.capacity.hold_us_max
+        while holds and holds[0][1] <= now_us:
+            holds.popleft()
+        return bool(holds) and hold_us_max is not None and now_us - holds[0][0] > hold_us_max
+
     def change(self, capacity: Capacity, now_us: int) -> list[QueuedRequest]:
         """Replace the capacity; returns all requests in the pool, whose ends may have changed.
 
         A request that has a thread keeps its end, unless requests take no time now.
         """
         self.capacity = capacity
-        served = [v for v in self._visits if v.dequeued_us <= now_us and not v.is_timed_out]
+        served = [v for v in self._visits if v.dequeued_us <= now_us and not v.shed]
         waiting = [v for v in self._visits if v.dequeued_us > now_us]
         if not capacity.service_us:
             for visit in self._visits:
-                if not visit.is_timed_out or visit.dequeued_us > now_us:
+                if not visit.shed or visit.dequeued_us > now_us:
                     visit.dequeued_us = visit.ends_us = now_us
-                    visit.is_timed_out = False
+                    visit.shed = None
             waiting, served = [], []
         self._free_us = sorted(visit.ends_us for visit in served)[-capacity.threads :]
+        holds = ((v.holds_log_from_us, v.ends_us) for v in served if v.holds_log_from_us >= 0)
+        self._holds = deque(sorted(holds))
         self._queue.clear()
         for visit in waiting:
             self._decide(visit, now_us)
@@ -126,34 +147,66 @@ class Pool:
     # Inside ---------------------------------------------------------------------------
 
     def _decide(self, visit: QueuedRequest, now_us: int) -> None:
-        threads, service_us, _, _ = self.capacity
+        threads, service_us = self.capacity.threads, self.capacity.service_us
         has_more = len(self._free_us) < threads
         begins_us = now_us if has_more else max(now_us, self._free_us[0])
-        given_up_us = self._timeout_us(visit)
-        visit.is_timed_out = given_up_us is not None and given_up_us < begins_us
-        if visit.is_timed_out:
-            assert given_up_us is not None
-            visit.dequeued_us = visit.ends_us = max(given_up_us, now_us)
+        shed_us, visit.shed = self._shed(visit, begins_us, now_us)
+        visit.holds_log_from_us = -1
+        if visit.shed:
+            visit.dequeued_us = visit.ends_us = max(shed_us, now_us)
         else:
             visit.dequeued_us, visit.ends_us = begins_us, begins_us + service_us
+            if self.capacity.hold_us_max is not None:
+                self._hold_log(visit)
             replace = heapq.heappush if has_more else heapq.heapreplace
             replace(self._free_us, visit.ends_us)
         if visit.dequeued_us > now_us:
             self._queue.append(visit)
 
-    def _timeout_us(self, visit: QueuedRequest) -> int | None:
-        """The first check of BrokerFastFailure after the request has waited too long."""
-        if self.capacity.wait_us_max is None:
+    def _hold_log(self, visit: QueuedRequest) -> None:
+        """The put begins when all earlier ones have ended; until then the thread waits."""
+        free_us = self._holds[-1][1] if self._holds else 0
+        visit.holds_log_from_us = max(visit.dequeued_us, free_us)
+        visit.ends_us = visit.holds_log_from_us + self.capacity.service_us
+        self._holds.append((visit.holds_log_from_us, visit.ends_us))
+
+    def _shed(
+        self, visit: QueuedRequest, begins_us: int, now_us: int
+    ) -> tuple[int, ShedReason | None]:
+        """The check that ends the wait of a request before *begins_us*, and why; or no reason.
+
+        BrokerFastFailure ends the waits for a busy log before the long ones.
+        """
+        if self.capacity.wait_us_max is None or begins_us <= now_us:
+            return begins_us, None
+        too_long_us = self._check_us(visit.arrived_us + self.capacity.wait_us_max)
+        log_busy_us = self._log_busy_us(now_us, min(too_long_us + 1, begins_us))
+        if log_busy_us is not None:
+            return log_busy_us, "page cache is busy"
+        return (too_long_us, "waited too long") if too_long_us < begins_us else (begins_us, None)
+
+    def _log_busy_us(self, now_us: int, before_us: int) -> int | None:
+        """The first check from now on, and before *before_us*, that finds the log busy."""
+        hold_us_max = self.capacity.hold_us_max
+        if hold_us_max is None:
             return None
-        too_long_us = visit.arrived_us + self.capacity.wait_us_max - self._checks_from_us
-        return (
-            self._checks_from_us + max(0, -(-too_long_us // CHECK_INTERVAL_US)) * CHECK_INTERVAL_US
-        )
+        for from_us, to_us in self._holds:
+            if from_us + hold_us_max >= before_us:
+                return None
+            check_us = self._check_us(max(from_us + hold_us_max + 1, now_us))
+            if check_us < min(to_us, before_us):
+                return check_us
+        return None
+
+    def _check_us(self, at_us: int) -> int:
+        """The first check of BrokerFastFailure at or after *at_us*."""
+        intervals = max(0, -(-(at_us - self._checks_from_us) // CHECK_INTERVAL_US))
+        return self._checks_from_us + intervals * CHECK_INTERVAL_US
 
     def _drop_dequeued(self, now_us: int) -> None:
         queue = self._queue
         while queue and queue[0].dequeued_us <= now_us:
-            if queue[0].is_timed_out and not queue[0].is_over:
+            if queue[0].shed and not queue[0].is_over:
                 return
             queue.popleft()
 
@@ -162,10 +215,14 @@ class Pool:
 
 
 OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
-TIMEOUT = (
-    "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, "
-    "period in queue: {}ms, size of queue: {}"
+REJECTED = "[REJECTREQUEST]system busy, start flow control for a while"
+_CLEANED = (
+    "[{}]broker busy, start flow control for a while, period in queue: {}ms, size of queue: {}"
 )
+_CLEANED_FOR: Mapping[ShedReason, str] = {
+    "waited too long": "TIMEOUT_CLEAN_QUEUE",
+    "page cache is busy": "PCBUSY_CLEAN_QUEUE",
+}
 
 
 class Size(NamedTuple):
@@ -194,6 +251,8 @@ def size_of(name: PoolName, config: BrokerConfig) -> Size:
 
 
 _UNBOUNDED_IN_4: frozenset[PoolName] = frozenset({"admin", "consumer_manage"})
+
+_NOT_REJECTED = frozenset({RequestCode.RECALL_MESSAGE})  # it has a processor of its own
 
 _POOL_OF: Mapping[int, PoolName] = {  # all other requests: the default processor's pool, admin
     RequestCode.SEND_MESSAGE: "send",
@@ -237,10 +296,11 @@ class _Busy(msgspec.Struct):
 class BusyPools:
     """The busy pools of one *server*; BrokerFastFailure started at *began_us*."""
 
-    def __init__(self, server: Remoting, config: BrokerConfig, began_us: int) -> None:
+    def __init__(self, server: Remoting, config: BrokerConfig, puts: PutChain) -> None:
         self._server = server
+        self._puts = puts
         self._config = config
-        self._began_us = began_us
+        self._began_us = server.clock.mono_us()
         self._busy: dict[PoolName, _Busy] = {}
 
     def set_pool(self, call: Call[Header]) -> Result:
@@ -251,7 +311,7 @@ class BusyPools:
         busy, capacity = self._busy.get(wanted.pool), self._capacity(wanted)
         if busy is None or busy.pool.capacity != capacity:  # else only the state is queried
             self._set(wanted)
-            threads, service_us, queue_max, _ = capacity
+            threads, service_us, queue_max = capacity[:3]
             address = call.peer.address
             self._server.note(BusyPoolSet(wanted.pool, threads, service_us, queue_max, address))
         return Reply(body=encode_extension_body(state))
@@ -274,12 +334,20 @@ class BusyPools:
         if code in EXTENSION_CODES or (busy := self._busy.get(pool_of(code))) is None:
             return None
         busy.request_count += 1
-        visit = busy.pool.arrive(self._server.clock.mono_us())
+        now_us = self._server.clock.mono_us()
+        if busy.pool.is_log_busy(now_us) and code not in _NOT_REJECTED:
+            return self._refuse(busy, call, REJECTED, "page cache is busy")
+        visit = busy.pool.arrive(now_us)
         if visit is None:
-            busy.overload_count += 1
-            self._note_shed(busy, call, waited_ms=0, reason="queue is full")
-            return Reply(code=ResponseCode.SYSTEM_BUSY, remark=OVERLOAD)
+            return self._refuse(busy, call, OVERLOAD, "queue is full")
         return self._until_done(busy, visit, call)
+
+    def check_log(self, message: MessageToStore, _now_ms: int) -> MessageToStore:
+        """The transform of puts while sends hold the log: raises ``PutRefused`` if it is busy."""
+        busy = self._busy.get("send")
+        if busy is not None and busy.pool.is_log_busy(self._server.clock.mono_us()):
+            raise PutRefused(PutStatus.OS_PAGE_CACHE_BUSY, "a put holds the log for too long")
+        return message
 
     def waiting(self, name: PoolName) -> tuple[int, int]:
         """The number of requests that wait in a pool, and the ms the oldest has waited."""
@@ -289,6 +357,11 @@ class BusyPools:
         return busy.pool.waiting_count(now_us), busy.pool.head_waited_us(now_us) // 1000
 
     # Inside ---------------------------------------------------------------------------
+
+    def _refuse(self, busy: _Busy, call: Call[Any], remark: str, reason: ShedReason) -> Reply:
+        busy.overload_count += 1
+        self._note_shed(busy, call, waited_ms=0, reason=reason)
+        return Reply(code=ResponseCode.SYSTEM_BUSY, remark=remark)
 
     def _until_done(self, busy: _Busy, visit: QueuedRequest, call: Call[Any]) -> Defer:
         left_ms = -(-(visit.ends_us - self._server.clock.mono_us()) // 1000)
@@ -301,13 +374,14 @@ class BusyPools:
         if visit.ends_us > now_us:
             return self._until_done(busy, visit, call)
         busy.pool.end(visit)
-        if not visit.is_timed_out:
+        if visit.shed is None:
             return None
         waited_ms = (now_us - visit.arrived_us) // 1000
         busy.shed_count += 1
         size = busy.pool.waiting_count(now_us)
-        self._note_shed(busy, call, waited_ms, reason="waited too long")
-        return Reply(code=ResponseCode.SYSTEM_BUSY, remark=TIMEOUT.format(waited_ms, size))
+        self._note_shed(busy, call, waited_ms, visit.shed)
+        remark = _CLEANED.format(_CLEANED_FOR[visit.shed], waited_ms, size)
+        return Reply(code=ResponseCode.SYSTEM_BUSY, remark=remark)
 
     def _set(self, wanted: BusyPool) -> None:
         capacity = self._capacity(wanted)
@@ -320,6 +394,9 @@ class BusyPools:
             for visit in busy.pool.change(capacity, self._server.clock.mono_us()):
                 self._server.ring(visit, None)
         self._server.chain.put(HookPosition.POOLS, self.decide if self._busy else None)
+        sends = self._busy.get("send")
+        holds_log = sends is not None and sends.wanted.holds_log
+        self._puts.guard(self.check_log if holds_log else None)
 
     def _capacity(self, wanted: BusyPool) -> Capacity:
         size = size_of(wanted.pool, self._config)
@@ -329,6 +406,7 @@ class BusyPools:
             service_us=round(wanted.service_ms * 1000),
             queue_max=size.queue_max if wanted.queue_max is None else wanted.queue_max,
             wait_us_max=None if wait_ms_max is None else wait_ms_max * 1000,
+            hold_us_max=self._config.page_cache_busy_ms * 1000 if wanted.holds_log else None,
         )
 
     def _state(self, name: PoolName) -> BusyPoolState:
@@ -346,9 +424,9 @@ class BusyPools:
         self._server.note(RequestShed(peer, code, busy.wanted.pool, waited_ms, reason))
 
 
-def install_busy_pools(server: Remoting, config: BrokerConfig) -> BusyPools:
+def install_busy_pools(server: Remoting, config: BrokerConfig, puts: PutChain) -> BusyPools:
     """Add the handler of SET_BUSY_POOL to *server*, and make its requests wait in busy pools."""
-    pools = BusyPools(server, config, server.clock.mono_us())
+    pools = BusyPools(server, config, puts)
     rows = (Row(catalog.SET_BUSY_POOL, pools.set_pool),)
     server.handlers = {**server.handlers, **table_of(rows, server.release)}
     return pools

@@ -84,6 +84,7 @@ class PutStatus(enum.Enum):
     MESSAGE_ILLEGAL = enum.auto()
     PROPERTIES_SIZE_EXCEEDED = enum.auto()
     CREATE_MAPPED_FILE_FAILED = enum.auto()
+    OS_PAGE_CACHE_BUSY = enum.auto()
     WHEEL_TIMER_MSG_ILLEGAL = enum.auto()
     WHEEL_TIMER_FLOW_CONTROL = enum.auto()
     WHEEL_TIMER_NOT_ENABLE = enum.auto()

@@ -87,8 +87,9 @@ class PutChain:
         of_batches: Sequence[PutTransform] = (),
     ) -> None:
         self._store = store
-        self._transforms = transforms
-        self._of_batches = of_batches
+        self._guards: tuple[PutTransform, ...] = ()
+        self._transforms = tuple(transforms)
+        self._of_batches = tuple(of_batches)
         self.on_delayed: Callable[[], object] = _no_task
         self.on_timed: Callable[[], object] = _no_task
         self.on_half: Callable[[MessageToStore, PutResult, int], object] = _no_transactions
@@ -106,6 +107,12 @@ class PutChain:
         elif message.topic == TRANS_HALF_TOPIC:
             self.on_half(message, put, now_ms)
         return put
+
+    def guard(self, first: PutTransform | None) -> None:
+        """Call *first* before all other transforms, of batches too; None: only those."""
+        before, self._guards = len(self._guards), () if first is None else (first,)
+        self._transforms = self._guards + self._transforms[before:]
+        self._of_batches = self._guards + self._of_batches[before:]
 
     def shared(self, message: MessageToStore, now_ms: int) -> MessageToStore:
         """Transform *message*, which has the fields that all members of a batch share."""

@@ -109,6 +109,7 @@ Spread = Annotated[
 ]
 Count = Annotated[int, typer.Option(metavar="N", help="How many threads.")]
 CountMax = Annotated[int | None, typer.Option(metavar="N", help="At most so many requests wait.")]
+HoldsLog = Annotated[bool, typer.Option("--holds-log", help="Sends hold the log's lock.")]
 Ms = Annotated[float, typer.Option(metavar="MS", help="Milliseconds.")]
 WholeMs = Annotated[int, typer.Option(metavar="MS", help="Milliseconds; negative: back.")]
 Ppm = Annotated[int, typer.Option(metavar="PPM", help="Microseconds per second.")]
@@ -195,6 +196,7 @@ def _busy(
     threads: Count = 1,
     service_ms: Ms = 10.0,
     queue_max: CountMax = None,
+    holds_log: HoldsLog = False,
     duration: For = None,
     control: ControlAt = "",
     namesrv: Namesrv = NAMESRV,
@@ -208,6 +210,7 @@ def _busy(
         threads=threads,
         service_ms=service_ms,
         queue_max=queue_max,
+        holds_log=holds_log,
     )
 
 

@@ -372,5 +372,6 @@ def _wanted(held: ActiveFault) -> ServerCall[BusyPoolState]:
             threads=fault.threads,
             service_ms=fault.service_ms,
             queue_max=fault.queue_max,
+            holds_log=fault.holds_log,
         )
     )

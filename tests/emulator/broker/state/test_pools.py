@@ -45,13 +45,13 @@ def test_what_waits_too_long_is_given_up_when_upstream_looks_next() -> None:
     visits = [arrive(pool, 2_000) for _ in range(8)]
     # The fifth gets its thread at the 200th ms; the sixth would get it at the 250th.
     assert ends_ms(visits) == [2050, 2100, 2150, 2200, 2250, 2207, 2207, 2207]
-    assert [visit.is_timed_out for visit in visits] == [False] * 5 + [True] * 3
+    assert [visit.shed for visit in visits] == [None] * 5 + ["waited too long"] * 3
 
 
 def test_nothing_is_given_up_in_the_first_second_of_a_broker() -> None:
     pool = a_pool(service_ms=5_000)
     first, second = arrive(pool, 10), arrive(pool, 10)
-    assert (first.is_timed_out, second.is_timed_out) == (False, True)
+    assert (first.shed, second.shed) == (None, "waited too long")
     assert ends_ms([second]) == [1_007]
 
 
@@ -68,7 +68,7 @@ def test_the_size_of_the_queue_shrinks_with_each_request_that_is_given_up() -> N
     assert pool.waiting_count(2_010 * MS) == 8
     assert pool.head_waited_us(2_010 * MS) == 10 * MS
     sizes = []
-    for visit in [visit for visit in visits if visit.is_timed_out]:
+    for visit in [visit for visit in visits if visit.shed]:
         assert visit.ends_us == 2_207 * MS
         pool.end(visit)
         sizes.append(pool.waiting_count(2_207 * MS))
@@ -120,7 +120,7 @@ def test_what_is_decided_at_once_is_what_a_step_by_step_model_does(seed: int) ->
     arrivals = sorted(rng.randrange(1_500, 2_500) for _ in range(60))
     pool = a_pool(threads, service_ms, queue_max=10**6)
     decided = [arrive(pool, at_ms) for at_ms in arrivals]
-    got = [(visit.ends_us // MS, visit.is_timed_out) for visit in decided]
+    got = [(visit.ends_us // MS, visit.shed is not None) for visit in decided]
     assert got == step_by_step(arrivals, threads, service_ms)
 
 

@@ -10,6 +10,8 @@ import trio
 from trio.testing import MockClock
 
 from rocketmq_emulator.broker.state.pools import install_busy_pools
+from rocketmq_emulator.facts import RequestShed
+from rocketmq_emulator.net.dispatch import HookPosition
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.body import decode_body
 from rocketmq_emulator.protocol.bodies.extensions import (
@@ -22,12 +24,19 @@ from rocketmq_emulator.protocol.bodies.extensions import (
 from rocketmq_emulator.protocol.bodies.routes import KVTable
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.command import RemotingCommand
+from rocketmq_emulator.protocol.messages.batch import BatchMessage, encode_batch
 from tests.support.broker.bench import Bench, Client
 from tests.support.broker.store_makers import LAST_4, LAST_5
 
 BOTH = pytest.mark.parametrize("release", [LAST_4, LAST_5])
 START_S = 1.5  # BrokerFastFailure does nothing in the first second
 OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
+REJECTED = "[REJECTREQUEST]system busy, start flow control for a while"
+SYNCHRONIZED = "[PC_SYNCHRONIZED]broker busy, start flow control for a while"
+PAGE_CACHE_BUSY = re.compile(
+    r"\[PCBUSY_CLEAN_QUEUE\]broker busy, start flow control for a while, "
+    r"period in queue: (\d+)ms, size of queue: (\d+)"
+)
 TIMED_OUT = re.compile(
     r"\[TIMEOUT_CLEAN_QUEUE\]broker busy, start flow control for a while, "
     r"period in queue: (\d+)ms, size of queue: (\d+)"
@@ -39,7 +48,7 @@ class BusyBench(Bench):
 
     def __init__(self, nursery: trio.Nursery, **settings: Any) -> None:
         super().__init__(reply_rules_allowed=True, **settings)
-        pools = install_busy_pools(self.server, self.broker.config)
+        pools = install_busy_pools(self.server, self.broker.config, self.broker.puts)
         self.broker.waiting, self.broker.on_reconfigured = pools.waiting, pools.reconfigure
         self.start(nursery)
         self.one = self.client()
@@ -177,6 +186,92 @@ async def test_the_figures_have_the_capacities_and_what_waits(
     assert table["pullThreadPoolQueueCapacity"] == "77"
     assert table["EndTransactionThreadPoolQueueCapacity"] == "55"
     assert table["sendThreadPoolQueueSize"] == "2"
+
+
+@BOTH
+async def test_r67_a_put_that_holds_the_log_for_a_second_empties_the_queue_and_refuses_sends(
+    release: str, autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    bench = BusyBench(nursery, release=release)
+    await trio.sleep(START_S)
+    bench.busy("send", service_ms=3_000, threads=1, holds_log=True)
+    (holder,) = bench.sends(1)
+    await trio.sleep(0.9)
+    assert len(bench.sends(2)) == 2
+    await trio.sleep(0.12)  # 1,020 ms
+    cleaned = bench.refused()
+    found = [PAGE_CACHE_BUSY.fullmatch(remark) for _, remark in cleaned]
+    assert [code for code, _ in cleaned] == [ResponseCode.SYSTEM_BUSY] * 2
+    assert [match and match[2] for match in found] == ["1", "0"]
+    assert all(match and 100 < int(match[1]) < 120 for match in found)
+    await trio.sleep(1)
+    assert bench.sends(1) == []
+    assert bench.refused()[2:] == [(ResponseCode.SYSTEM_BUSY, REJECTED)]
+    await trio.sleep(1)
+    assert bench.answer(holder).code == 0
+    assert [fact.reason for fact in bench.facts(RequestShed)] == ["page cache is busy"] * 3
+    assert len(bench.sends(1)) == 1  # the log is free again
+
+
+async def test_the_next_put_holds_the_log_for_its_own_time(
+    autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    """Two threads, one lock: neither put takes longer than a second, together they do."""
+    bench = BusyBench(nursery, release=LAST_5)
+    await trio.sleep(START_S)
+    bench.busy("send", service_ms=800, threads=2, holds_log=True)
+    first, second = bench.sends(2)
+    await trio.sleep(0.85)
+    assert (bench.answer(first).code, bench.one.answer_to(second)) == (0, None)
+    await trio.sleep(0.7)
+    (third,) = bench.sends(1)
+    await trio.sleep(0.9)
+    assert [bench.answer(opaque).code for opaque in (second, third)] == [0, 0]
+
+
+async def test_the_time_after_which_the_page_cache_is_busy_is_a_setting(
+    autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    bench = BusyBench(nursery, release=LAST_4, page_cache_busy_ms=100)
+    await trio.sleep(START_S)
+    bench.busy("send", service_ms=3_000, threads=1, holds_log=True)
+    bench.sends(1)
+    await trio.sleep(0.05)
+    assert len(bench.sends(1)) == 1
+    await trio.sleep(0.1)
+    assert bench.sends(1) == []
+    bench.set("osPageCacheBusyTimeOutMills=9000")
+    assert len(bench.sends(1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("release", "code"),
+    [(LAST_4, ResponseCode.SYSTEM_ERROR), ("5.2.0", 1), ("5.3.0", 2), (LAST_5, 2)],
+)
+async def test_a_put_that_finds_the_log_held_has_another_code_since_5_3(
+    release: str, code: int, autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    """Upstream's send gets there if the log becomes busy between its arrival and its put."""
+    bench = BusyBench(nursery, release=release)
+    await trio.sleep(START_S)
+    bench.busy("send", service_ms=3_000, threads=1, holds_log=True)
+    bench.sends(1)
+    await trio.sleep(1.1)
+    bench.server.chain.put(HookPosition.POOLS, None)  # this send has passed the first check
+    batch = encode_batch([BatchMessage(b"hello")])
+    for answer in (
+        bench.one.send_message("orders"),
+        bench.one.send_message("orders", batch, batch=True),
+    ):
+        assert (answer.code, answer.remark) == (code, SYNCHRONIZED)
+
+
+async def test_only_sends_can_hold_the_log(
+    autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    body = b'{"pool": "pull", "service_ms": 5, "holds_log": true}'
+    answer = BusyBench(nursery).one.must(catalog.SET_BUSY_POOL, None, body)
+    assert "holds_log is for the pool send, not pull" in (answer.remark or "")
 
 
 def plain(client: Client) -> int:
