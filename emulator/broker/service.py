@@ -55,6 +55,7 @@ from rocketmq_emulator.settings.config import BrokerConfig
 from rocketmq_emulator.settings.quirks import class_for
 
 RETENTION_INTERVAL_MS = 10_000  # DefaultMessageStore.addScheduleTask
+PROTECT_INTERVAL_MS = 180_000  # BrokerController.protectBroker
 UNREGISTER_S_MAX = 3.5
 
 
@@ -274,6 +275,7 @@ class ScheduledTasks:
             (self._persist_offsets, config.persist_offsets_interval_ms, 10_000),
             (self._broker.delays.persist, config.persist_delays_interval_ms, 10_000),
             (self._persist_filters, PERSIST_INTERVAL_MS, 10_000),
+            (self._disable_slow, PROTECT_INTERVAL_MS, PROTECT_INTERVAL_MS),
             (self._drop_expired, RETENTION_INTERVAL_MS, 60_000),
         )
         nursery.start_soon(every_service, services, self._clock.new_alarm())
@@ -301,6 +303,9 @@ class ScheduledTasks:
 
     def _drop_expired(self) -> None:
         self._broker.store.drop_expired(self._clock.now_ms())
+
+    def _disable_slow(self) -> None:
+        self._broker.groups.disable_slow(self._clock.now_ms())
 
     def _persist_offsets(self) -> None:
         self._run_slice(self._broker.offsets.persisting(self._clock.now_ms()))

@@ -199,7 +199,7 @@ BROKER_RULES = SettingRules(
         (Range(0, LONG_MAX), "send_wait_ms_max pull_wait_ms_max lite_pull_wait_ms_max"),
         (Range(0, LONG_MAX), "heartbeat_wait_ms_max end_transaction_wait_ms_max"),
         (Range(0, LONG_MAX), "admin_wait_ms_max page_cache_busy_ms"),
-        (Range(0, LONG_MAX), "filter_dead_ms_max"),
+        (Range(0, LONG_MAX), "slow_consumer_bytes_max filter_dead_ms_max"),
         (Range(1, 1_000_000), "filter_groups_expected"),
         (Range(1, 99), "filter_error_percent"),
         (Range(1, LONG_MAX), "journal_bytes_max"),
@@ -428,6 +428,9 @@ class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
     behind_bytes_max: int = (
         4 * 1024**3
     )  # pulls that far behind suggest a slave (40 % of memory upstream)
+
+    disable_slow_consumers: bool = False  # BrokerConfig.disableConsumeIfConsumerReadSlowly
+    slow_consumer_bytes_max: int = 16 * 1024**3  # BrokerConfig.consumerFallbehindThreshold
 
     # Limits of tables (all ours: upstream has no such limits)
     topics_max: int = 100_000

@@ -283,6 +283,8 @@ BROKER = PropertyTable(
         "waitTimeMillsInTransactionQueue": Setting("end_transaction_wait_ms_max"),
         "waitTimeMillsInAdminBrokerQueue": Setting("admin_wait_ms_max"),
         "osPageCacheBusyTimeOutMills": Setting("page_cache_busy_ms"),
+        "disableConsumeIfConsumerReadSlowly": Setting("disable_slow_consumers"),
+        "consumerFallbehindThreshold": Setting("slow_consumer_bytes_max"),
         "recallMessageEnable": Setting("recall_message"),
         "allowRecallWhenBrokerNotWriteable": Setting("recall_when_not_writeable"),
     },

@@ -45,6 +45,8 @@ LIVE = {  # upstream's name to the field of BrokerConfig, in the same unit
     "autoCreateTopicEnable": "auto_create_topic",
     "brokerFastFailureEnable": "fast_failure",
     "brokerPermission": "perm",
+    "consumerFallbehindThreshold": "slow_consumer_bytes_max",
+    "disableConsumeIfConsumerReadSlowly": "disable_slow_consumers",
     "enableCalcFilterBitMap": "calc_filter_bit_map",
     "enableConsumeQueueExt": "consume_queue_ext",
     "enablePropertyFilter": "property_filter",

@@ -90,6 +90,9 @@ CODES = {
     GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
     GetStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
 }
+MEASURED = frozenset(  # the answers that show how far a group is behind
+    {GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE, GetStatus.OFFSET_OVERFLOW_ONE}
+)
 OUT_OF_RANGE = frozenset(
     {
         GetStatus.NO_MESSAGE_IN_QUEUE,
@@ -229,6 +232,9 @@ class PullMessageProcessor:
         )
         if self._is_slave and found.status in OUT_OF_RANGE and self._keeps_offsets:
             found.next_begin_offset = request.queue_offset
+        if self._broker.config.disable_slow_consumers and found.status in MEASURED:
+            place = request.consumer_group, topic, request.queue_id
+            self._broker.groups.read(*place, found.behind_bytes)
         figures, group = store.figures, request.consumer_group
         figures.events.append(GetEvent(topic, group, found.count, found.bytes, call.now_ms))
         if len(figures.events) >= EVENTS_MAX:

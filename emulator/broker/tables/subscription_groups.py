@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from rocketmq_emulator.broker.tables.checks import check_name, check_room
 from rocketmq_emulator.broker.tables.documents import Document, TableChange, TableDocument
 from rocketmq_emulator.facts import GroupCreated, GroupDeleted
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 
 DOCUMENT = "subscriptionGroup.json"
+SLOW_QUEUES_MAX = 100_000  # ours: pairs of group and queue
 _OWN_GROUPS = (
     names.TOOLS_CONSUMER_GROUP,
     names.FILTERSRV_CONSUMER_GROUP,
@@ -72,6 +75,7 @@ class SubscriptionGroups:
         self.subscription_group_table = _with_defaults(own)
         self._forbidden: dict[str, dict[str, int]] = {}
         self.data_version = DataVersion(timestamp=now_ms)
+        self.behind_bytes: dict[tuple[str, str, int], int] = {}  # by group and queue, if wanted
         self._load()
 
     def get(self, name: str) -> SubscriptionGroupConfig | None:
@@ -105,6 +109,26 @@ class SubscriptionGroups:
         """All groups, the broker's own included."""
         return list(self.subscription_group_table.values())
 
+    def read(self, group: str, topic: str, queue_id: int, behind_bytes: int) -> None:
+        """*group* has read a queue up to *behind_bytes* before the end of the log."""
+        key = (group, topic, queue_id)
+        if key in self.behind_bytes or len(self.behind_bytes) < SLOW_QUEUES_MAX:
+            self.behind_bytes[key] = behind_bytes
+
+    def disable_slow(self, now_ms: int) -> None:
+        """Forbid to consume to groups that read too far behind, until an administrator allows it.
+
+        Upstream: BrokerController.protectBroker, SubscriptionGroupManager.disableConsume.
+        """
+        if not self.config.disable_slow_consumers:
+            return
+        bytes_max = self.config.slow_consumer_bytes_max
+        slow = {group for (group, _, _), behind in self.behind_bytes.items() if behind > bytes_max}
+        for name in sorted(slow):
+            group = self.subscription_group_table.get(name)
+            if group is not None and group.consume_enable:
+                self.update(msgspec.structs.replace(group, consume_enable=False), now_ms)
+
     def update(self, config: SubscriptionGroupConfig, now_ms: int) -> None:
         """Create or change a group, for an administrator.
 
@@ -129,6 +153,7 @@ class SubscriptionGroups:
 
     def reset(self, kept: Iterable[str], now_ms: int) -> None:
         """Remove all groups but the broker's own and *kept*, and set defaults in these."""
+        self.behind_bytes.clear()
         known = [name for name in kept if name in self.subscription_group_table]
         self.subscription_group_table = _with_defaults((*self._own, *known))
         self._forbidden = {}
