@@ -61,6 +61,7 @@ from rocketmq_emulator.facts import (
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.codes import RequestCode
 from rocketmq_emulator.scenarios.descriptions.names import NodeNames
+from rocketmq_emulator.scenarios.descriptions.replication_sentences import REPLICATION_SENTENCES
 
 Sentence: TypeAlias = Callable[[Any, Entry, NodeNames], str]
 
@@ -189,6 +190,7 @@ def _write_perm(fact: WritePermChanged, *_: object) -> str:
 
 
 SERVER_SENTENCES: Mapping[type[Fact], Sentence] = {
+    **REPLICATION_SENTENCES,
     ConnectionOpened: _opened,
     ConnectionClosed: lambda fact, entry, names: (
         f"has no connection with {_peer(entry, names)} any more: {fact.reason}"

@@ -96,7 +96,7 @@ class BrokerSide:
 @asynccontextmanager
 async def a_controller(store: Path) -> AsyncIterator[tuple[trio.Nursery, str]]:
     """The nursery of everything, and the controller's address."""
-    clock, stop = WallClock.of_this_machine(), trio.Event()
+    clock, stop, ended = WallClock.of_this_machine(), trio.Event(), trio.Event()
     disk = FileDisk(store)
     try:
         with trio.fail_after(PATIENCE_S):
@@ -113,9 +113,11 @@ async def a_controller(store: Path) -> AsyncIterator[tuple[trio.Nursery, str]]:
                         stop=stop,
                         task_status=task_status,
                     )
+                    ended.set()
 
                 yield nursery, await nursery.start(serve)
                 stop.set()
+                await ended.wait()  # brokers close after it, as they do not end with it
                 nursery.cancel_scope.cancel()
     finally:
         disk.close()
