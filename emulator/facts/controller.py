@@ -1,4 +1,4 @@
-"""Facts of controllers: the ids of brokers, elections, sync-state sets, and who is alive."""
+"""Facts of controllers: ids and liveness of brokers, elections, sync-state sets."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class LogCopied(Fact, frozen=True):
 
     severity: ClassVar[Severity] = "debug"
 
-    position: int  # in the commit log, in bytes: the end of what was copied
+    position: int  # in the commit log, in bytes: the end of the copy
     copied_bytes: int  # how many
     message_count: int  # that are whole now: consumers can read them here
 

@@ -32,7 +32,7 @@ PORTS_TRIED_MAX = 50  # until a free port has free ones beside it
 
 
 class PortBeside(NamedTuple):
-    """Another port that a server opens: where, what it accepts, the fact if it cannot."""
+    """Another port of a server: its address, its ``accept``, and the fact if it is not open."""
 
     address_beside: Callable[[str], str]
     accept: Accept

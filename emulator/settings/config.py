@@ -479,7 +479,7 @@ class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
 
     # Replication
     broker_role: BrokerRole = "ASYNC_MASTER"  # MessageStoreConfig.brokerRole
-    ha_port: int = 0  # MessageStoreConfig.haListenPort (5.x); 0 = the port after listen_address
+    ha_port: int = 0  # MessageStoreConfig.haListenPort (5.1.1); 0 = the port after listen_address
     ha_master_address: str = ""  # MessageStoreConfig.haMasterAddress; empty = as registered
     ha_heartbeat_interval_ms: int = 5_000  # MessageStoreConfig.haSendHeartbeatInterval
     ha_silence_ms_max: int = 20_000  # MessageStoreConfig.haHousekeepingInterval

@@ -57,7 +57,7 @@ class Acknowledging:
     def after(self, reply: Reply, end: int, now_ms: int, *, has_codes: bool = False) -> Result:
         """*reply* when the log is safe up to *end*, or after the timeouts.
 
-        *has_codes*: it then has the code of what was not reached; else it stays a success.
+        *has_codes*: after a timeout it has FLUSH_DISK_TIMEOUT or FLUSH_SLAVE_TIMEOUT.
         """
         config, safeties, missed = self._broker.config, [], [ResponseCode.SUCCESS]
         replicas, is_available = self._replicas()

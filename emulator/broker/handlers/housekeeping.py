@@ -84,10 +84,17 @@ class AdvanceTimeProcessor:
         self._broker = broker
 
     def advance(self, call: Call[Header]) -> Result:
-        """Move the due times of waiting messages, and deliver the due ones."""
+        """Move the due times of waiting messages, and deliver the due ones; of a slave, none.
+
+        A slave delivers nothing itself.
+        """
         broker = self._broker
         check_allowed("this is", allowed=broker.config.reply_rules_allowed)
         wanted = extension_body_of(call, AdvanceTime)
+        if broker.config.is_slave:
+            return Reply(
+                body=encode_extension_body(AdvanceTimeReply(due_count=0, waiting_count=0))
+            )
         moved = advance(broker.delays, broker.timers, wanted.ms, call.now_ms)
         broker.transactions.advance(wanted.ms, call.now_ms)
         broker.puts.on_delayed()  # plan the next delivery

@@ -230,7 +230,7 @@ class PullMessageProcessor:
         found = store.get(
             topic, request.queue_id, request.queue_offset, request.max_msg_nums, wanted
         )
-        if self._is_slave and found.status in OUT_OF_RANGE and self._keeps_offsets:
+        if self._is_slave and self._keeps_offsets and found.status in OUT_OF_RANGE:
             found.next_begin_offset = request.queue_offset
         if self._broker.config.disable_slow_consumers and found.status in MEASURED:
             place = request.consumer_group, topic, request.queue_id

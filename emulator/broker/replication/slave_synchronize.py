@@ -87,7 +87,7 @@ class SyncStep(NamedTuple):
 
 
 class SyncTimes(NamedTuple):
-    """When the shell looks for what is due: milliseconds, from the start of the slave on."""
+    """The times of the shell's ticks: milliseconds since the start of the slave."""
 
     first_ms: int
     interval_ms: int

@@ -477,7 +477,7 @@ def _bad_parameter_code(release: Release) -> int:
 
 
 def ha_address(address: str, config: BrokerConfig) -> str:
-    """The HA address beside *address*: on the next port, or since 5.0 on the one that is set.
+    """The HA address beside *address*: on the next port, or since 5.1.1 on the configured one.
 
     Upstream: BrokerStartup, the default of haListenPort.
     """

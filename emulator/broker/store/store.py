@@ -237,9 +237,8 @@ class Store:
         self.log.clear()
         if self.copied is not None:
             self.log.begin_anywhere()
-        self.early_deliveries.clear()
-        if self.copied is not None:
             self.copied.restart()
+        self.early_deliveries.clear()
         self.flushing.begin_at(self.log.end_position)
         self._retention.reset()
         self._appender.reset()

@@ -169,7 +169,7 @@ class SubscriptionGroups:
     ) -> None:
         """Replace the table by a master's, and save it unless *is_saved* is False.
 
-        What is forbidden to groups stays: a slave does not copy it.
+        The forbiddenTable stays: a slave does not copy it.
         """
         self.subscription_group_table = CachedTextDict(table.items())
         self.data_version = version

@@ -219,7 +219,7 @@ class Controller:
 
 
 def _fact(event: AnyEvent, tables: ReplicasInfoTables) -> Fact | None:
-    """What has happened with *event*, which *tables* have applied."""
+    """The facts of *event*, which *tables* have applied."""
     make = _FACTS.get(type(event))
     return None if make is None else make(event, tables)
 

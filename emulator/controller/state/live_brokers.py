@@ -35,7 +35,7 @@ IsAlive: TypeAlias = Callable[[BrokerIdentity], bool]
 
 
 class BrokerLiveInfo(msgspec.Struct):
-    """What the heartbeats of one broker say; -1 for what they lack."""
+    """The fields of a broker's heartbeats; -1 for those that none had."""
 
     peer: Peer
     heard_ms: int

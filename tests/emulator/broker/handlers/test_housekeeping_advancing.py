@@ -23,6 +23,7 @@ from rocketmq_emulator.protocol.bodies.extensions import (
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.requests.sending import ConsumerSendMsgBackRequest
 from tests.support.broker.bench import Bench, Client
+from tests.support.broker.slave_benches import TOPIC, a_master, a_slave, copy
 from tests.support.broker.store_makers import LAST_5, NOW, Rig, a_message
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
@@ -115,6 +116,17 @@ async def test_advancing_is_refused_where_reply_rules_are_and_for_a_time_that_ca
     client = Bench(reply_rules_allowed=True).client()
     for body in (b'{"ms": -1}', b'{"ms": 99999999999999}', b'{"ms": "x"}', b"{}", b"["):
         assert client.must(catalog.ADVANCE_TIME, None, body).code == ResponseCode.INVALID_PARAMETER
+
+
+@pytest.mark.parametrize("release", ["4.9.7", "5.3.3"])
+async def test_advancing_delivers_nothing_at_a_slave(release: str) -> None:
+    master, slave = a_master(release), a_slave(release, reply_rules_allowed=True)
+    master.client().send_message(TOPIC, b"later", properties="DELAY\x015\x02")
+    copy(master, slave)
+    assert slave.broker.delays.waiting_count() == 1, "the delayed message is copied"
+    assert advanced(slave.client(), HOUR_MS) == AdvanceTimeReply(due_count=0, waiting_count=0)
+    assert slave.broker.delays.waiting_count() == 1
+    assert slave.facts(TimeAdvanced) == []
 
 
 # In the store ---------------------------------------------------------------------------

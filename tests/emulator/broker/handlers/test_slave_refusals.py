@@ -1,4 +1,4 @@
-"""What a slave refuses, and what it answers as a master does: reference, R22 to R28."""
+"""Requests that a slave refuses, and those that it answers as a master: R22 to R28."""
 
 from __future__ import annotations
 

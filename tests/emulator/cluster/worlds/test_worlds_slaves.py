@@ -20,7 +20,7 @@ BOTH = pytest.mark.parametrize("release", ["4.9.7", "5.3.3"])
 
 
 class SlaveRun:
-    """What a run with slaves leaves: the statuses of sends, and the facts."""
+    """The statuses of sends, and the facts, of a run with slaves."""
 
     def __init__(self) -> None:
         self.statuses: list[str] = []
