@@ -90,6 +90,7 @@ page: $(SPARK)  ## what the pages in docs/ have from the code, and from a virtua
 	$(BIN)/python -m docs.generate.errata
 	$(BIN)/python -m docs.generate.evidence
 	$(BIN)/python -m docs.generate.invariants
+	$(BIN)/python -m docs.generate.server_invariants
 	$(BIN)/python -m docs.generate.sdk_monitors
 	$(BIN)/python -m tools.faces
 	$(BIN)/python -m docs.generate.failures

@@ -279,7 +279,7 @@ INVARIANTS = (
         59,
         "without its master a queue is read from the slave, but not in order",
         (),
-        "slaves, which no cluster of this emulator has",
+        "from which replica a pull was answered",
     ),
     Invariant(
         60,

@@ -93,7 +93,7 @@ def test_files_have_the_names_a_real_broker_gives_them(tmp_path: Path) -> None:
     assert (tmp_path / "config" / "topics.json").read_bytes() == b"{}"
 
 
-def test_two_brokers_never_share_a_directory(tmp_path: Path) -> None:
+def test_r63_two_brokers_never_share_a_directory(tmp_path: Path) -> None:
     first = FileDisk(tmp_path)
     with pytest.raises(StoreInUse, match=f"{tmp_path} is in use by process {os.getpid()}"):
         FileDisk(tmp_path)

@@ -247,6 +247,43 @@ async def test_a_slave_that_is_too_late_is_so_even_while_the_disk_is_waited_for(
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.parametrize(
+    ("code", "release", "settings", "connected"),
+    [
+        (FLUSH_DISK_TIMEOUT, LAST_4, {"broker_role": "ASYNC_MASTER", **FLUSHED}, False),
+        (FLUSH_DISK_TIMEOUT, LAST_5, {"broker_role": "ASYNC_MASTER", **FLUSHED}, False),
+        (SLAVE_NOT_AVAILABLE, LAST_4, {"broker_role": "SYNC_MASTER"}, False),
+        (FLUSH_SLAVE_TIMEOUT, LAST_4, {"broker_role": "SYNC_MASTER"}, True),
+        (FLUSH_SLAVE_TIMEOUT, LAST_5, {"broker_role": "SYNC_MASTER", **PAIR[LAST_5]}, True),
+    ],
+)
+async def test_invariant_30_codes_10_11_and_12_name_a_message_that_is_consumed_later(
+    code: int,
+    release: str,
+    settings: dict[str, Any],
+    connected: bool,
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench(release=release, disk=SlowDisk() if "store" in settings else None, **settings)
+    async with trio.open_nursery() as nursery:
+        bench.start(nursery)
+        if connected:
+            SlaveStream(bench).report(0)
+        client = bench.client()
+        client.heartbeat("member", topics={TOPIC: "*"})
+        client.post(TOPIC, b"consumed later")
+        await trio.sleep(6)
+        answer = answer_of(client)
+        assert answer is not None
+        assert answer.code == code
+        reply = answer.decode(SendMessageReply)
+        (message,) = client.pulled(TOPIC)
+        assert (message.body, message.queue_offset) == (b"consumed later", reply.queue_offset)
+        assert int(reply.msg_id[16:], 16) == message.position
+        nursery.cancel_scope.cancel()
+    bench.no_bugs()
+
+
 # Other puts -----------------------------------------------------------------------------
 
 

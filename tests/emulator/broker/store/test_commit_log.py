@@ -37,7 +37,7 @@ def test_positions_go_on_over_the_filler_into_the_next_segment() -> None:
     assert log.end_position == 5096
 
 
-def test_a_record_leaves_room_for_the_filler_or_moves_on() -> None:
+def test_r55_a_record_leaves_room_for_the_filler_or_moves_on() -> None:
     log = CommitLog(TinyDisk(4096), 4096)
     assert append(log, lambda _position: bytes(4096 - 8)) == (0, 4088)
     assert append(log, lambda _position: bytes(4096 - 7 - 4088 + 100)) == (4096, 101)
@@ -100,7 +100,7 @@ def test_a_log_with_a_missing_segment_is_not_opened() -> None:
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_every_recorded_message_is_laid_out_as_the_real_store_did(line: str) -> None:
+def test_r54_every_recorded_message_is_laid_out_as_the_real_store_did(line: str) -> None:
     for case in cases("store.jsonl", "append", line):
         given = case["in"]
         rig = Rig(TinyDisk(given["commit_log_file_size"]), release=LINES[line])

@@ -31,7 +31,7 @@ def test_a_store_that_was_never_used_recovers_nothing() -> None:
     assert Rig().facts == []
 
 
-def test_everything_comes_back_as_it_was() -> None:
+def test_r59_everything_comes_back_as_it_was() -> None:
     rig = Rig(release="5.3.3")
     for n in range(40):
         rig.put(b"%d" % n * n, n % 3, NOW + n, properties="TAGS\x01A", reconsume_times=n)
@@ -118,7 +118,7 @@ def test_a_flipped_byte_never_breaks_recovery_and_spares_what_is_before_it(
     assert again.reopened().bodies()[-1] == b"after"
 
 
-def test_a_cut_tail_is_told_with_its_reason_and_stale_bytes_never_come_back() -> None:
+def test_r58_a_cut_tail_is_told_with_its_reason_and_stale_bytes_never_come_back() -> None:
     rig = Rig(MemoryDisk())
     puts = [rig.put(b"x" * 100, properties="TAGS\x01A") for _ in range(5)]
     damage = puts[2].position + 90

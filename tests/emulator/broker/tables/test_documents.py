@@ -43,7 +43,7 @@ def test_a_disk_that_cannot_be_read_refuses_to_save_once_and_saves_later() -> No
     assert document.load() == body
 
 
-def test_the_text_before_is_read_where_the_last_one_is_damaged() -> None:
+def test_r62_the_text_before_is_read_where_the_last_one_is_damaged() -> None:
     disk = MemoryDisk()
     document = a_document(disk, [])
     first = DelayOffsetSerializeWrapper(offset_table={1: 5})
