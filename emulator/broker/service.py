@@ -154,6 +154,7 @@ def _server(
     allowed = config.reply_rules_allowed
     pools = install_busy_pools(server, config, broker.puts)
     broker.waiting = pools.waiting
+    broker.waiting_bytes = server.waiting_bytes
     broker.on_reconfigured = pools.reconfigure
 
     def reset(now_ms: int) -> Hashable | None:

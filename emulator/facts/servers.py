@@ -310,6 +310,18 @@ class PullHeld(Fact, frozen=True):
     opaque: int  # of the request, on the peer's connection
 
 
+class PullDropped(Fact, frozen=True):
+    """A pull got no answer: bytes wait to be sent to its client, and a setting wants it so."""
+
+    severity: ClassVar[Severity] = "warning"
+
+    group: str
+    queue: Queue
+    offset: int  # the first offset wanted
+    peer: str  # address of the client that pulled
+    waiting_bytes: int  # that wait to be sent to it
+
+
 class PullAnswered(Fact, frozen=True):
     """A pull was answered, at once or after it was held."""
 

@@ -126,6 +126,11 @@ class Remoting:
         with self.batch():
             self.watermarks.give_up(mark, position)
 
+    def waiting_bytes(self, peer: Peer) -> int:
+        """The number of bytes that wait to be sent to *peer*; 0 if it has closed."""
+        connection = self.connections.get(peer)
+        return 0 if connection is None else connection.waiting_bytes()
+
     def push(self, peer: Peer, code: int, header: Header | None, body: bytes = b"") -> bool:
         """Send *peer* a one-way request; False if it has closed or reads too slowly."""
         connection = self.connections.get(peer)

@@ -430,6 +430,7 @@ class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
     )  # pulls that far behind suggest a slave (40 % of memory upstream)
 
     disable_slow_consumers: bool = False  # BrokerConfig.disableConsumeIfConsumerReadSlowly
+    network_flow_control: bool = False  # BrokerConfig.enableNetWorkFlowControl (5.0)
     slow_consumer_bytes_max: int = 16 * 1024**3  # BrokerConfig.consumerFallbehindThreshold
 
     # Limits of tables (all ours: upstream has no such limits)

@@ -285,6 +285,7 @@ BROKER = PropertyTable(
         "osPageCacheBusyTimeOutMills": Setting("page_cache_busy_ms"),
         "disableConsumeIfConsumerReadSlowly": Setting("disable_slow_consumers"),
         "consumerFallbehindThreshold": Setting("slow_consumer_bytes_max"),
+        "enableNetWorkFlowControl": Setting("network_flow_control"),
         "recallMessageEnable": Setting("recall_message"),
         "allowRecallWhenBrokerNotWriteable": Setting("recall_when_not_writeable"),
     },

@@ -138,6 +138,7 @@ OFFSETS_DELETED_WITH_TOPIC = Release(5, 0, 0)
 OFFSETS_HAVE_VERSION = Release(5, 0, 0)  # consumerOffset.json: data version and topics by group
 ORDER_SET_BY_ADMIN = Release(5, 1, 0)  # before, only the NameServer's table did
 PULL_REPLY_HAS_FLAGS = Release(5, 0, 0)
+PULLS_ARE_DROPPED = Release(5, 0, 0)  # by enableNetWorkFlowControl
 REGISTER_WAITS_LONGER = Release(5, 0, 0)  # 24 s instead of 6 s
 RETRY_TOPICS_MAY_BE_LONG = Release(5, 1, 0)  # 255 bytes instead of 127
 RETRY_TOPIC_IS_ORDERED = Release(5, 0, 0)  # by the heartbeat of a consumer of an ordered topic

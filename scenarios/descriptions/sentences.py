@@ -50,6 +50,7 @@ from rocketmq_emulator.facts import (
     OffsetCommitted,
     OffsetRepaired,
     PullAnswered,
+    PullDropped,
     PullFailed,
     PullHeld,
     Queue,
@@ -350,6 +351,14 @@ def _held(fact: PullHeld, entry: Entry, names: NodeNames) -> str:
     )
 
 
+def _dropped_pull(fact: PullDropped, entry: Entry, names: NodeNames) -> str:
+    who = names.at(entry.node, fact.peer, entry.mono_us)
+    return (
+        f"did not answer the pull of {who} from {fact.offset} of {place_of(fact.queue)} "
+        f"({fact.group}): {fact.waiting_bytes} bytes wait to be sent to it"
+    )
+
+
 def _answered(fact: PullAnswered, entry: Entry, names: NodeNames) -> str:
     who = names.at(entry.node, fact.peer, entry.mono_us)
     code = fact.response_code
@@ -461,6 +470,7 @@ SENTENCES: Mapping[type[Fact], Sentence] = {
     DelayedMessageDropped: _dropped,
     PullHeld: _held,
     PullAnswered: _answered,
+    PullDropped: _dropped_pull,
     PullFailed: lambda fact, *_: (
         f"failed to pull {place_of(fact.queue)} for {fact.group}: {without_advice(fact.error)}"
     ),

@@ -30,8 +30,8 @@ from rocketmq_emulator.broker.tables.checks import check_property_filter
 from rocketmq_emulator.broker.tables.client_channels import BROADCASTING
 from rocketmq_emulator.broker.tables.consumer_filters import compiled
 from rocketmq_emulator.broker.tables.figures import EVENTS_MAX, GetEvent
-from rocketmq_emulator.facts import OffsetCommitted, PullAnswered, PullHeld
-from rocketmq_emulator.net.results import Call, Refusal, Reply, Result, Wait
+from rocketmq_emulator.facts import OffsetCommitted, PullAnswered, PullDropped, PullHeld
+from rocketmq_emulator.net.results import NO_REPLY, Call, Refusal, Reply, Result, Wait
 from rocketmq_emulator.protocol import flags
 from rocketmq_emulator.protocol.bodies.body import encode_body
 from rocketmq_emulator.protocol.bodies.offsets import OffsetMovedEvent
@@ -70,6 +70,7 @@ from rocketmq_emulator.settings.releases import (
     LAST_PROPERTY_OPEN,
     MOVED_OFFSETS_NOT_STORED,
     PULL_REPLY_HAS_FLAGS,
+    PULLS_ARE_DROPPED,
     RETRIES_BY_TAG_NOT_FILTERED,
     SLAVES_STORE_COMMITS,
     SLAVES_WAKE_PULLS,
@@ -93,6 +94,7 @@ CODES = {
 MEASURED = frozenset(  # the answers that show how far a group is behind
     {GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE, GetStatus.OFFSET_OVERFLOW_ONE}
 )
+WRITE_BUFFER_BYTES = 64 * 1024  # netty: WriteBufferWaterMark.DEFAULT, its high mark
 OUT_OF_RANGE = frozenset(
     {
         GetStatus.NO_MESSAGE_IN_QUEUE,
@@ -255,8 +257,10 @@ class PullMessageProcessor:
             )
         return CODES[found.status]
 
-    def _answer(self, call: Call[PullMessageRequest], found: GetResult, code: int) -> Reply:
+    def _answer(self, call: Call[PullMessageRequest], found: GetResult, code: int) -> Result:
         request = call.request
+        if code == ResponseCode.SUCCESS and self._drops(call):
+            return NO_REPLY
         suggested = self._suggested(request.consumer_group, found)
         if code == ResponseCode.PULL_OFFSET_MOVED:
             if self._keeps_offsets:
@@ -276,6 +280,23 @@ class PullMessageProcessor:
         )
         body = b"".join(found.slices) if code == ResponseCode.SUCCESS else b""
         return Reply(header, body, code, found.status.name, self._flags_extra)
+
+    def _drops(self, call: Call[PullMessageRequest]) -> bool:
+        """Whether a pull gets no answer, because its client reads too slowly.
+
+        Upstream: DefaultPullMessageResultHandler.channelIsWritable.
+        """
+        broker, request = self._broker, call.request
+        if not broker.config.network_flow_control or broker.release < PULLS_ARE_DROPPED:
+            return False
+        waiting_bytes = broker.waiting_bytes(call.peer)
+        if waiting_bytes <= WRITE_BUFFER_BYTES:
+            return False
+        queue, peer = broker.queue(request.topic, request.queue_id), call.peer.address
+        broker.note(
+            PullDropped(request.consumer_group, queue, request.queue_offset, peer, waiting_bytes)
+        )
+        return True
 
     def _note_answer(self, call: Call[PullMessageRequest], found: GetResult, code: int) -> None:
         request = call.request

@@ -76,6 +76,7 @@ from rocketmq_emulator.settings.releases import (
 )
 from rocketmq_emulator.text.values import next_port
 
+WaitingBytes = Callable[[Peer], int]  # that wait to be sent to a client
 Waiting = Callable[[PoolName], tuple[int, int]]  # waiting requests, ms the oldest has waited
 Announce = Callable[[Sequence[TopicConfig] | None, Hashable | None], None]  # None: every topic
 REGISTER_MS_MAX, REGISTER_MS_MAX_5 = 6_000, 24_000
@@ -115,6 +116,7 @@ class Broker:
         self.groups = SubscriptionGroups(disk, config, note=self.note, now_ms=now_ms)
         self.offsets = ConsumerOffsets(disk, config, note=self.note)
         self.waiting: Waiting = _no_waiting_requests
+        self.waiting_bytes: WaitingBytes = _no_waiting_bytes
         self.on_reconfigured: Callable[[BrokerConfig], object] = _no_pools
         self.request_modes = MessageRequestModes(disk, config, note=self.note)
         self.routes = TopicRouteInfo()
@@ -487,6 +489,10 @@ def ha_address(address: str, config: BrokerConfig) -> str:
 
 def _no_pools(_config: BrokerConfig) -> None:
     """The default of ``on_reconfigured``: no server has pools yet."""
+
+
+def _no_waiting_bytes(_peer: Peer) -> int:
+    return 0
 
 
 def _no_waiting_requests(_pool: PoolName) -> tuple[int, int]:
