@@ -36,6 +36,7 @@ class Cluster(msgspec.Struct, frozen=True):
 
     namesrv: str
     brokers: dict[str, str]
+    controllers: dict[str, str] = {}
     pids: list[int] = []
     ready_s: float = 0.0  # as the command measured it
     started_s: float = 0.0  # from the start of the command to its line, measured here

@@ -53,6 +53,19 @@ BESIDE_REAL = (
     Goal("consume_sql", "… filtered by SQL92, half of it matches", "/s", at_least=1.0),
 )
 
+# The same, of masters with slaves.
+REPLICATED = (
+    Goal("pairs_start_s", "start of 2 masters, 2 slaves, a controller", "s", at_most=0.1),
+    Goal("pairs_mb", "their memory, idle", "MB", at_most=0.2),
+    Goal("replicated_1", "Java sends, SYNC_MASTER, 1 thread", "/s", at_least=1.0),
+    Goal("replicated_32", "Java sends, SYNC_MASTER, 32 threads", "/s", at_least=1.0),
+    Goal("lag_ms", "a slave behind its ASYNC_MASTER, 1,000 sends open", "ms"),
+    Goal("caught_up", "a slave that was away catches up", "MB/s", at_least=1.0),
+)
+SLAVES_VIRTUAL = Goal(
+    "slaves_virtual", "CPU of 2 brokers with slaves, by that of 4 masters", "", at_most=1.5
+)
+
 # The emulator alone.
 ALONE = (
     Goal("embedded_ms", "embedded start, modules imported", "ms", at_most=50),

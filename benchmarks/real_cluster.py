@@ -5,9 +5,10 @@
 It behaves as ``rmqemu up``: it prints one JSON line when all brokers are in the route and
 accept, ``{"namesrv": …, "brokers": {name: address}, "pids": […], "ready_s": 5.3}``, then it
 runs until SIGTERM or Ctrl-C and removes its temporary folder.  All servers listen on loopback.
-The line's ``control`` is an address that takes ``POST /nodes/NAME/kill`` (kill -9) and
-``POST /nodes/NAME/start`` (with the same port and store; answered when the server is in the
-route and accepts), as ``rmqemu up`` does.  Needs Java 17 and, the first time for a version,
+The line's ``control`` is an address that takes ``POST /nodes/NAME/kill`` (kill -9),
+``POST /nodes/NAME/start`` (with the same port and store; answered when the server accepts),
+and ``…/pause`` and ``…/resume`` (SIGSTOP, SIGCONT), as ``rmqemu up`` does.  With
+``--controllers`` (5.x) masters are elected.  Needs Java 17 and, the first time for a version,
 Maven; it imports nothing of this project.
 """
 
@@ -27,6 +28,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import FrameType
@@ -66,7 +68,7 @@ class Server(NamedTuple):
     """One JVM of the cluster."""
 
     name: str
-    role: str  # "namesrv" or "broker": the name of its log file, the key of MAIN_CLASS
+    role: str  # a key of MAIN_CLASS, and the name of its log file
     port: int
     heap: str
     settings: dict[str, object]
@@ -79,6 +81,7 @@ class Server(NamedTuple):
 MAIN_CLASS = {
     "namesrv": "org.apache.rocketmq.namesrv.NamesrvStartup",
     "broker": "org.apache.rocketmq.broker.BrokerStartup",
+    "controller": "org.apache.rocketmq.controller.ControllerStartup",
 }
 
 
@@ -94,7 +97,7 @@ def main() -> None:
     control = ThreadingHTTPServer((HOST, 0), functools.partial(Control, nodes))
     try:
         processes += [launched(server, jars, home) for server in servers]
-        _wait_until_ready(servers, processes, home)
+        _wait_until_ready(servers, processes, home, servers)
         threading.Thread(target=control.serve_forever, daemon=True).start()
         line = _ready_line(servers, processes, began_s)
         line["control"] = f"http://{HOST}:{control.server_port}"
@@ -123,47 +126,80 @@ def fetched_jars(version: str) -> Path:
 def planned(options: argparse.Namespace, home: Path) -> list[Server]:
     """The servers, NameServer first, each with its port and its settings."""
     namesrv_port = options.namesrv_port or free_ports(1)
-    settings: dict[str, object] = {"listenPort": namesrv_port, "bindAddress": HOST}
+    settings: dict[str, object] = {
+        "listenPort": namesrv_port,
+        "bindAddress": HOST,
+        **_given(options.nset),
+    }
     servers = [Server("namesrv", "namesrv", namesrv_port, "256m", settings)]
-    for number in range(options.brokers):
-        name = f"broker-{chr(ord('a') + number)}"
-        port = options.broker_port + 100 * number if options.broker_port else free_ports(4) + 2
-        settings = {
-            "brokerClusterName": "DefaultCluster",
-            "brokerName": name,
-            "brokerId": 0,
-            "listenPort": port,
-            "haListenPort": port + 1,
-            "brokerIP1": HOST,
-            "brokerIP2": HOST,
-            "bindAddress": HOST,
-            "namesrvAddr": servers[0].address,
-            "storePathRootDir": home / name / "store",
-            "storePathCommitLog": home / name / "store" / "commitlog",
-            "autoCreateTopicEnable": "true",
-            "mappedFileSizeCommitLog": 64 << 20,
-            "mappedFileSizeConsumeQueue": 6_000_000,
-            "diskMaxUsedSpaceRatio": 98,
-            **dict(given.split("=", 1) for given in options.set),
-        }
-        servers.append(Server(name, "broker", port, options.heap, settings))
-        if options.slaves:
-            servers.append(_slave_of(servers[-1], home))
+    controllers = _controllers(options.controllers, home)
+    servers += controllers
+    for letter in range(options.brokers):
+        master = f"broker-{chr(ord('a') + letter)}"
+        for number in range(options.slaves + 1):
+            name = f"{master}-{number}" if number else master
+            fixed = options.broker_port + 100 * letter + 10 * number
+            port = fixed if options.broker_port else free_ports(4) + 2
+            settings = {
+                "brokerClusterName": "DefaultCluster",
+                "brokerName": master,
+                "listenPort": port,
+                "haListenPort": port + 1,
+                "brokerIP1": HOST,
+                "brokerIP2": HOST,
+                "bindAddress": HOST,
+                "namesrvAddr": servers[0].address,
+                "storePathRootDir": home / name / "store",
+                "storePathCommitLog": home / name / "store" / "commitlog",
+                "autoCreateTopicEnable": "true",
+                "mappedFileSizeCommitLog": 64 << 20,
+                "mappedFileSizeConsumeQueue": 6_000_000,
+                "diskMaxUsedSpaceRatio": 98,
+                "brokerId": number,
+                **_given(options.set),
+                **_role(number, controllers),
+            }
+            servers.append(Server(name, "broker", port, options.heap, settings))
     return servers
 
 
-def _slave_of(master: Server, home: Path) -> Server:
-    name, port = f"{master.name}-slave", free_ports(4) + 2
-    settings = {
-        **master.settings,
-        "brokerId": 1,
-        "brokerRole": "SLAVE",
-        "listenPort": port,
-        "haListenPort": port + 1,
-        "storePathRootDir": home / name / "store",
-        "storePathCommitLog": home / name / "store" / "commitlog",
-    }
-    return Server(name, "broker", port, master.heap, settings)
+def _given(pairs: list[str]) -> dict[str, object]:
+    split = (pair.partition("=") for pair in pairs)
+    return {name: value for name, _, value in split}
+
+
+def _role(number: int, controllers: list[Server]) -> dict[str, object]:
+    """The settings by which a broker is what it is; a controller grants ids and roles."""
+    if controllers:
+        addresses = ";".join(controller.address for controller in controllers)
+        elected = {"enableControllerMode": "true", "controllerAddr": addresses}
+        return {**elected, "brokerId": -1, "brokerRole": "SLAVE"}
+    return {"brokerRole": "SLAVE"} if number else {}
+
+
+def _controllers(count: int, home: Path) -> list[Server]:
+    """Controllers that elect a leader among them; each serves at its address as a peer."""
+    ports = [free_ports(2) for _ in range(count)]
+    names = ["controller"] if count == 1 else [f"controller-{letter}" for letter in "abc"[:count]]
+    peers = ";".join(f"n{number}-{HOST}:{port}" for number, port in enumerate(ports))
+    return [
+        Server(
+            name,
+            "controller",
+            port,
+            "256m",
+            {
+                "listenPort": port + 1,
+                "bindAddress": HOST,
+                "controllerDLegerGroup": "controllers",
+                "controllerDLegerPeers": peers,
+                "controllerDLegerSelfId": f"n{number}",
+                "controllerStorePath": home / name / "store",
+                "mappedFileSize": 16 << 20,
+            },
+        )
+        for number, (name, port) in enumerate(zip(names, ports, strict=True))
+    ]
 
 
 def free_ports(count: int) -> int:
@@ -220,12 +256,19 @@ class Nodes(NamedTuple):
         self.processes[number].wait()
 
     def start(self, number: int) -> None:
-        self.processes[number] = launched(self.servers[number], self.jars, self.home)
-        _wait_until_ready(self.servers, self.processes, self.home)
+        server = self.servers[number]
+        self.processes[number] = launched(server, self.jars, self.home)
+        _wait_until_ready([server], [self.processes[number]], self.home, ())
+
+    def pause(self, number: int) -> None:
+        self.processes[number].send_signal(signal.SIGSTOP)
+
+    def resume(self, number: int) -> None:
+        self.processes[number].send_signal(signal.SIGCONT)
 
 
 class Control(BaseHTTPRequestHandler):
-    """``POST /nodes/NAME/kill`` and ``…/start``, answered when it is done."""
+    """``POST /nodes/NAME/kill``, ``…/start``, ``…/pause`` and ``…/resume``, answered when done."""
 
     def __init__(
         self, nodes: Nodes, stream: socket.socket, client: object, server: ThreadingHTTPServer
@@ -236,7 +279,14 @@ class Control(BaseHTTPRequestHandler):
     def do_POST(self) -> None:  # the name that http.server calls
         _, _, name, verb = [*self.path.split("/"), "", ""][:4]
         number = next((i for i, s in enumerate(self._nodes.servers) if s.name == name), None)
-        act = {"kill": self._nodes.kill, "start": self._nodes.start}.get(verb)
+        nodes = self._nodes
+        acts = {
+            "kill": nodes.kill,
+            "start": nodes.start,
+            "pause": nodes.pause,
+            "resume": nodes.resume,
+        }
+        act = acts.get(verb)
         if number is None or act is None:
             self.send_error(404)
             return
@@ -267,13 +317,18 @@ def registered_brokers(namesrv: str) -> str:
 
 
 def _wait_until_ready(
-    servers: list[Server], processes: list[subprocess.Popen[bytes]], home: Path
+    servers: list[Server],
+    processes: list[subprocess.Popen[bytes]],
+    home: Path,
+    registered: Sequence[Server],
 ) -> None:
-    namesrv, *brokers = servers
+    """Wait until *servers* accept, and the NameServer knows the brokers of *registered*."""
     deadline_s = time.monotonic() + READY_S_MAX
+    brokers = [server for server in registered if server.role == "broker"]
     while True:
-        known = registered_brokers(namesrv.address)
-        if all(f'"{b.address}"' in known and _accepts(b.port) for b in brokers):
+        known = registered_brokers(servers[0].address) if brokers else ""
+        are_known = all(f'"{broker.address}"' in known for broker in brokers)
+        if are_known and all(_accepts(server.port) for server in servers):
             return
         dead = [s.name for s, p in zip(servers, processes, strict=True) if p.poll() is not None]
         if dead or time.monotonic() > deadline_s:
@@ -287,14 +342,20 @@ def _ready_line(
 ) -> dict[str, object]:
     return {
         "namesrv": servers[0].address,
-        "brokers": {broker.name: broker.address for broker in servers[1:]},
+        "brokers": _addresses(servers, "broker"),
+        "controllers": _addresses(servers, "controller"),
         "pids": [process.pid for process in processes],
         "ready_s": round(time.monotonic() - began_s, 3),
     }
 
 
+def _addresses(servers: list[Server], role: str) -> dict[str, str]:
+    return {server.name: server.address for server in servers if server.role == role}
+
+
 def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
     for process in processes:
+        process.send_signal(signal.SIGCONT)  # one that is paused would not end
         process.terminate()
     for process in processes:
         try:
@@ -331,7 +392,8 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--version", default="4.9.7")
     parser.add_argument("--brokers", type=int, default=2)
-    parser.add_argument("--slaves", action="store_true", help="add a slave to each broker")
+    parser.add_argument("--slaves", type=int, default=0, help="replicas of each broker besides it")
+    parser.add_argument("--controllers", type=int, default=0, help="5.x: they elect the masters")
     parser.add_argument("--namesrv-port", type=int, default=0, help="0: any free port")
     parser.add_argument(
         "--broker-port", type=int, default=0, help="port of the first broker; + 100 for each next"
@@ -346,6 +408,13 @@ def _options() -> argparse.Namespace:
         default=[],
         metavar="KEY=VALUE",
         help="a broker property, repeatable",
+    )
+    parser.add_argument(
+        "--nset",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a property of the NameServer, repeatable",
     )
     return parser.parse_args()
 

@@ -1,9 +1,11 @@
 """All benchmarks in one run: a real RocketMQ and the emulator in turns, then the emulator alone.
 
-    python -m benchmarks.run [--quick] [--rounds N] [--json FILE] [--only beside|alone|scenarios]
+    python -m benchmarks.run [--quick] [--rounds N] [--json FILE] [--only PART]
+
+Parts are beside, alone, replicas, scenarios.
 
 Prints the tables, and writes them into BENCHMARKS.md unless the run was quick or partial; the
-table of scenarios is a separate section, which ``--only scenarios`` also writes.
+tables of replicas and of scenarios are sections of their own, which ``--only`` writes too.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import alone, scripted, side_by_side, table
+from benchmarks import alone, replicas, scripted, side_by_side, table
 from benchmarks.clusters import ROOT
 from benchmarks.load import classpath
 from benchmarks.side_by_side import QUICK, SIDES, Figures, Plan, one_round, summarized, turns
@@ -28,6 +30,7 @@ from benchmarks.side_by_side import QUICK, SIDES, Figures, Plan, one_round, summ
 RESULTS = ROOT / "BENCHMARKS.md"
 
 Step = Callable[[str], None]
+Round = Callable[[str, Plan, Step], Figures]
 
 
 def main() -> None:
@@ -56,6 +59,11 @@ def write(figures: dict[str, Any], machine: str, rounds: int) -> None:
         text = [f"{machine}; medians of {rounds} rounds.\n"]
         text += [table.markdown(headings, rows) for headings, rows in tables(figures)[:2]]
         table.write_between(RESULTS, table.BEGIN, table.END, "\n".join(text))
+    if "replicas" in figures:
+        rows = table.replica_rows(*figures["replicas"])
+        text = [f"{machine}; medians of {rounds} rounds.\n"]
+        text += [table.markdown(table.REPLICAS_HEADINGS, rows)]
+        table.write_between(RESULTS, table.REPLICAS_BEGIN, table.REPLICAS_END, "\n".join(text))
     if "scenarios" in figures:
         rows = table.scripted_rows(figures["scenarios"])
         text = [f"{machine}.\n", table.markdown(table.SCRIPTED_HEADINGS, rows)]
@@ -74,10 +82,15 @@ def measured(plan: Plan, only: str | None) -> dict[str, Any]:
 
         if only in (None, "beside"):
             classpath()
-            found["rounds"] = rounds = _beside(plan, doing)
+            found["rounds"] = rounds = _of_rounds(plan, doing, one_round)
             found |= {side: summarized(rounds[side]) for side in SIDES}
         if only in (None, "alone"):
             found["alone"] = _of_steps(alone.steps(plan), "ours alone", doing)
+        if only in (None, "replicas"):
+            classpath()
+            found["replica_rounds"] = rounds = _of_rounds(plan, doing, replicas.one_round)
+            real, ours = (replicas.summarized(rounds[side]) for side in SIDES)
+            found["replicas"] = real, ours, replicas.virtual_cost()
         if only in (None, "scenarios"):
             figures = _of_steps(scripted.steps(plan), "scenarios", doing)
             found["scenarios"] = figures | scripted.two_jobs_share(figures)
@@ -91,12 +104,15 @@ def tables(figures: dict[str, Any]) -> list[tuple[table.Row, list[table.Row]]]:
         found.append((table.BESIDE_HEADINGS, rows))
     if own := figures.get("ours", {}) | figures.get("alone", {}):
         found.append((table.ALONE_HEADINGS, table.alone_rows(own)))
+    if "replicas" in figures:
+        rows = table.replica_rows(*figures["replicas"])
+        found.append((table.REPLICAS_HEADINGS, rows))
     if "scenarios" in figures:
         found.append((table.SCRIPTED_HEADINGS, table.scripted_rows(figures["scenarios"])))
     return found
 
 
-def _beside(plan: Plan, doing: Step) -> dict[str, list[Figures]]:
+def _of_rounds(plan: Plan, doing: Step, one_round: Round) -> dict[str, list[Figures]]:
     rounds: dict[str, list[Figures]] = {side: [] for side in SIDES}
     for side in turns(plan):
         number = len(rounds[side]) + 1
@@ -121,6 +137,7 @@ def _step_count(plan: Plan, only: str | None) -> int:
     counts = {
         "beside": len(list(turns(plan))) * side_by_side.round_step_count(plan),
         "alone": len(alone.steps(plan)),
+        "replicas": len(list(turns(plan))) * replicas.step_count(plan),
         "scenarios": len(scripted.steps(plan)),
     }
     return sum(counts.values()) if only is None else counts[only]
@@ -135,7 +152,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write all figures, of each round"
     )
-    parser.add_argument("--only", choices=["beside", "alone", "scenarios"], help="only this part")
+    parser.add_argument(
+        "--only", choices=["beside", "alone", "replicas", "scenarios"], help="only this part"
+    )
     return parser.parse_args()
 
 

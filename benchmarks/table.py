@@ -13,13 +13,16 @@ from pathlib import Path
 import psutil
 from rich.table import Table
 
-from benchmarks.goals import ALONE, BESIDE_REAL, SCRIPTED, Goal
+from benchmarks.goals import ALONE, BESIDE_REAL, REPLICATED, SCRIPTED, SLAVES_VIRTUAL, Goal
 from benchmarks.side_by_side import Figures
 
 BEGIN, END = "<!-- results: written by make bench -->", "<!-- end of results -->"
+REPLICAS_BEGIN = "<!-- replicas: written by make bench -->"
+REPLICAS_END = "<!-- end of replicas -->"
 SCRIPTED_BEGIN = "<!-- scenarios: written by python -m benchmarks.run --only scenarios -->"
 SCRIPTED_END = "<!-- end of scenarios -->"
 VERDICT = {True: "yes", False: "NO", None: ""}
+REPLICAS_HEADINGS = ("masters with slaves", "real", "ours", "ratio", "must", "reached")
 BESIDE_HEADINGS = ("side by side", "real 4.9.7", "ours", "ratio", "must", "reached")
 ALONE_HEADINGS = ("ours alone", "ours", "must", "reached")
 SCRIPTED_HEADINGS = ("scenarios", "before", "now", "must", "reached")
@@ -27,11 +30,16 @@ SCRIPTED_HEADINGS = ("scenarios", "before", "now", "must", "reached")
 Row = tuple[str, ...]
 
 
-def beside_rows(real: Figures, ours: Figures) -> list[Row]:
+def beside_rows(real: Figures, ours: Figures, goals: Sequence[Goal] = BESIDE_REAL) -> list[Row]:
     """One row for each measured goal, as texts."""
-    return [
-        _beside(goal, real[goal.key], ours[goal.key]) for goal in BESIDE_REAL if goal.key in ours
-    ]
+    return [_beside(goal, real[goal.key], ours[goal.key]) for goal in goals if goal.key in ours]
+
+
+def replica_rows(real: Figures, ours: Figures, virtual: float) -> list[Row]:
+    """The rows beside the real one, and one of the emulator alone."""
+    verdict = VERDICT[SLAVES_VIRTUAL.is_reached(virtual)]
+    alone = (SLAVES_VIRTUAL.title, "", "", f"{virtual:.3g}", SLAVES_VIRTUAL.text, verdict)
+    return [*beside_rows(real, ours, REPLICATED), alone]
 
 
 def alone_rows(ours: Figures) -> list[Row]:

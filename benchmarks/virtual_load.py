@@ -32,11 +32,11 @@ def main(rates: list[float]) -> dict[str, float]:
     return {f"{rate:g}": virtual_per_cpu_s(plan) for rate, plan in plans.items()}
 
 
-def a_plan(rate: float) -> Plan:
+def a_plan(rate: float, brokers: int = 3, slaves: int = 0) -> Plan:
     load = (LoadPlan(topic="orders", rate=rate),) if rate else ()
     return Plan(
         name="a minute",
-        cluster=ClusterPlan(brokers=3),
+        cluster=ClusterPlan(brokers=brokers, slaves=slaves),
         topics={"orders": TopicPlan()},
         consumers=(ConsumersPlan(group="billing", topics={"orders": "*"}, members=5),),
         load=load,

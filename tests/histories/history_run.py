@@ -183,7 +183,7 @@ class HistoryRun:
         self.release, self.client, self.cluster = release, client, cluster
         self.topic = f"{history}-{release}-{client.name}".replace(".", "-")
         self.new_topic = f"{self.topic}-new"  # nobody has created it
-        self.where = {"namesrv": cluster.namesrv}
+        self.where: dict[str, Any] = {"namesrv": cluster.namesrv}
         self._cleanup = contextlib.ExitStack()
 
     def unique(self, name: str) -> str:

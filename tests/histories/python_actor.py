@@ -141,6 +141,8 @@ def _settings(line: Line, role: str) -> dict[str, Any]:
     settings: dict[str, Any] = {name: line[name] for name in names if name in line}
     if "heartbeat_ms" in line:
         settings["heartbeat_interval_ms"] = line["heartbeat_ms"]
+    if "poll_ms" in line:
+        settings["route_poll_interval_ms"] = line["poll_ms"]
     return {**settings, "instance_name": line[role]}
 
 
@@ -150,11 +152,13 @@ def _message(given: Line) -> Message:
         given["body"].encode(),
         keys=given["keys"],
         properties=given.get("properties", {}),
+        delay_level=given.get("delay_level", 0),
     )
 
 
 def _described(result: Any) -> Line:
-    return {"status": result.status.value, "unique_id": result.msg_id}
+    broker = result.queue.broker_name
+    return {"status": result.status.value, "unique_id": result.msg_id, "broker": broker}
 
 
 def _consumed(message: MessageExt) -> Line:

@@ -146,12 +146,14 @@ def wait_until_copied(slave: str, planned: list[QueueRange]) -> None:
 
 @pytest.mark.parametrize("release", ["4.9.7", "5.3.3"])
 def test_a_real_slave_is_read_when_its_master_was_killed(release) -> None:
-    with running([*REAL[:-1], release, "--brokers", "1", "--slaves", *SLAVE_READS]) as cluster:
+    with running(
+        [*REAL[:-1], release, "--brokers", "1", "--slaves", "1", *SLAVE_READS]
+    ) as cluster:
         send_many(cluster.namesrv, "kept", 2_000)
         wait_until_queued(cluster.namesrv, "kept", 2_000)
         reader = a_reader(cluster.namesrv, "kept", "body", brokerTimeoutMs=60_000)
         planned = reader.partitions()
-        wait_until_copied(cluster.brokers["broker-a-slave"], planned)
+        wait_until_copied(cluster.brokers["broker-a-1"], planned)
         _, master, _ = cluster.pids
         os.kill(master, signal.SIGKILL)
         assert Counter(row["body"] for row in rows_of(reader, planned)) == Counter(

@@ -76,7 +76,7 @@ def commit(cluster: Cluster, group: str, topic: str, queue: int, offset: int) ->
 
 def cluster_at(namesrv: str) -> Cluster:
     """The cluster whose brokers are registered at *namesrv*."""
-    known: Any = _body(ask(namesrv, GET_BROKER_CLUSTER_INFO, {}))
+    known: Any = body_of(ask(namesrv, GET_BROKER_CLUSTER_INFO, {}))
     brokers = {
         str(name): str(next(iter(broker["brokerAddrs"].values())))
         for name, broker in sorted(known["brokerAddrTable"].items())
@@ -84,11 +84,18 @@ def cluster_at(namesrv: str) -> Cluster:
     return Cluster(namesrv, brokers)
 
 
+def broker_addresses(namesrv: str, name: str) -> dict[int, str]:
+    """The addresses of a broker name by id, as *namesrv* has them."""
+    known: Any = body_of(ask(namesrv, GET_BROKER_CLUSTER_INFO, {}))
+    broker = known["brokerAddrTable"].get(name, {"brokerAddrs": {}})
+    return {int(number): str(address) for number, address in broker["brokerAddrs"].items()}
+
+
 def routed_brokers(cluster: Cluster, topic: str) -> set[str]:
     answer = ask(cluster.namesrv, GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
     if answer.code != SUCCESS:
         return set()
-    route: Any = _body(answer)
+    route: Any = body_of(answer)
     return {str(queue["brokerName"]) for queue in route["queueDatas"]}
 
 
@@ -106,7 +113,7 @@ def ask(address: str, code: int, fields: dict[str, str], body: bytes = b"") -> R
     return decode_command(frame)
 
 
-def _body(answer: RemotingCommand) -> Any:
+def body_of(answer: RemotingCommand) -> Any:
     """The JSON of an answer; fastjson writes integer keys without quotes."""
     return json.loads(re.sub(rb"([{,])(\d+):", rb'\1"\2":', answer.body))
 

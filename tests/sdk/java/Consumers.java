@@ -54,6 +54,9 @@ final class Consumers {
         if (asked.containsKey("heartbeat_ms")) {
             consumer.setHeartbeatBrokerInterval(asked.getIntValue("heartbeat_ms"));
         }
+        if (asked.containsKey("poll_ms")) {
+            consumer.setPollNameServerInterval(asked.getIntValue("poll_ms"));
+        }
         if (asked.getBooleanValue("broadcasting")) {
             broadcast(consumer);
         }

@@ -53,6 +53,9 @@ final class Producers {
         if (asked.containsKey("heartbeat_ms")) {
             producer.setHeartbeatBrokerInterval(asked.getIntValue("heartbeat_ms"));
         }
+        if (asked.containsKey("poll_ms")) {
+            producer.setPollNameServerInterval(asked.getIntValue("poll_ms"));
+        }
         producer.setSendMsgTimeout(TIMEOUT_MS);
         producer.start();
         started.put(asked.getString("producer"), producer);
