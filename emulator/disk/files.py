@@ -4,7 +4,8 @@ Segments are mapped files, so bytes are in the kernel's page cache as soon as th
 ``kill -9`` loses nothing.  A loss of power loses unflushed bytes; a flush syncs every file that
 may have changed since the last one.  A write to a mapping beyond the end of a full disk kills the
 process (SIGBUS), so a segment's space is reserved before it is mapped, and a full disk raises
-``DiskFull``.  Names are upstream's: ``commitlog/<20 digits>``, ``config/<document>``, ``lock``.
+``DiskFull``.  Names are upstream's: ``commitlog/<20 digits>``, ``config/<document>``, ``lock``,
+and beside these the ``ROOT_DOCUMENTS``.
 
 One thread syncs: requests queue up during a sync, and the next ``fdatasync`` serves all of them
 (group commit).  The thread owns the descriptors that it syncs, so no other thread closes them.
@@ -25,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from rocketmq_emulator.disk.port import DiskFull, OnFlushed, Space
+from rocketmq_emulator.disk.port import ROOT_DOCUMENTS, DiskFull, OnFlushed, Space
 from rocketmq_emulator.protocol.error_families import CannotDoHere
 
 PAGE_BYTES = mmap.PAGESIZE
@@ -156,26 +157,28 @@ class FileDisk:
     def read(self, name: str) -> bytes | None:
         """As ``Disk.read``; raises OSError when the file cannot be read."""
         try:
-            return (self._config / name).read_bytes()
+            return (self._folder_of(name) / name).read_bytes()
         except FileNotFoundError:
             return None
 
     def replace(self, name: str, data: bytes, *, flushed: bool = False) -> None:
         """As ``Disk.replace``: a new file is written and renamed to the old one's name."""
-        temporary = self._config / f"{name}.tmp"
+        folder = self._folder_of(name)
+        temporary = folder / f"{name}.tmp"
         with _no_room_left(temporary):
             with temporary.open("wb") as file:
                 file.write(data)
                 if flushed:
                     file.flush()
                     os.fsync(file.fileno())
-            temporary.replace(self._config / name)
+            temporary.replace(folder / name)
         if flushed:
-            sync_folder(str(self._config))
+            sync_folder(str(folder))
 
     def append(self, name: str, data: bytes, *, flushed: bool = False) -> None:
         """As ``Disk.append``; if only a part fits, the file is truncated to its old length."""
-        path = self._config / name
+        folder = self._folder_of(name)
+        path = folder / name
         is_new = not path.exists()
         with path.open("ab", buffering=0) as file:
             end = file.tell()
@@ -192,7 +195,7 @@ class FileDisk:
                 file.truncate(end)
                 raise DiskFull(f"no room for {path}")
         if flushed and is_new:
-            sync_folder(str(self._config))
+            sync_folder(str(folder))
 
     def flush(self, upto: int, on_done: OnFlushed) -> None:
         """As ``Disk.flush``: one sync for all waiting calls, of files that may have changed."""
@@ -231,6 +234,9 @@ class FileDisk:
         self._failed_to = 0
         self._attempt += 1
 
+    def _folder_of(self, name: str) -> Path:
+        return self.directory if name in ROOT_DOCUMENTS else self._config
+
     def _path(self, base: int) -> Path:
         return self._log / f"{base:020d}"
 
@@ -239,6 +245,8 @@ class FileDisk:
         for folder in (self._log, self._config):
             for path in folder.glob("*.tmp"):
                 path.unlink()
+        for name in ROOT_DOCUMENTS:
+            (self.directory / f"{name}.tmp").unlink(missing_ok=True)
 
 
 def _is_segment(path: Path) -> bool:

@@ -35,6 +35,11 @@ class StoreDamaged(DamagedData):
     """The stored files cannot be continued without losing messages; nothing was changed."""
 
 
+EPOCH_FILE = "epochFileCheckpoint"  # MessageStoreConfig.storePathEpochFile
+# Documents that upstream keeps beside the folders ``commitlog`` and ``config``, not in the latter.
+ROOT_DOCUMENTS = frozenset({EPOCH_FILE, f"{EPOCH_FILE}.bak"})
+
+
 class Space(NamedTuple):
     """The space of a whole file system, not only of this store."""
 

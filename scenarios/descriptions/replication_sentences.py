@@ -30,6 +30,7 @@ from rocketmq_emulator.facts import (
     SlaveDisconnected,
     SyncStateSetChanged,
 )
+from rocketmq_emulator.scenarios.descriptions.auto_switch_sentences import AUTO_SWITCH_SENTENCES
 
 
 def _ids(numbers: tuple[int, ...]) -> str:
@@ -77,6 +78,7 @@ REPLICATION_SENTENCES: Mapping[type[Fact], Callable[..., str]] = {
     MetadataSyncFailed: lambda fact, *_: (
         f"could not copy the {fact.table} of its master {fact.address}: {fact.reason}"
     ),
+    **AUTO_SWITCH_SENTENCES,
     # A controller
     BrokerIdApplied: lambda fact, *_: (
         f"gave the id {fact.broker_id} of {fact.broker} to the broker at {fact.address}"

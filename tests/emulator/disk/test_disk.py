@@ -12,7 +12,7 @@ import pytest
 
 from rocketmq_emulator.disk.files import FileDisk, StoreInUse, StoreUnwritable
 from rocketmq_emulator.disk.memory import MemoryDisk
-from rocketmq_emulator.disk.port import Disk, DiskFull
+from rocketmq_emulator.disk.port import ROOT_DOCUMENTS, Disk, DiskFull
 from tests.support.paths import ROOT
 
 SIZE = 64 * 1024
@@ -91,6 +91,17 @@ def test_files_have_the_names_a_real_broker_gives_them(tmp_path: Path) -> None:
     disk.replace("topics.json", b"{}")
     assert (tmp_path / "commitlog" / "00000000000000004096").stat().st_size == 4096
     assert (tmp_path / "config" / "topics.json").read_bytes() == b"{}"
+
+
+@pytest.mark.parametrize("name", sorted(ROOT_DOCUMENTS))
+def test_a_few_documents_are_beside_the_folders(tmp_path: Path, name: str) -> None:
+    (tmp_path / f"{name}.tmp").write_bytes(b"half")
+    (tmp_path / "notes.tmp").write_bytes(b"a user's")
+    disk = FileDisk(tmp_path)
+    assert not (tmp_path / f"{name}.tmp").exists()
+    assert (tmp_path / "notes.tmp").exists()
+    disk.replace(name, b"text", flushed=True)
+    assert (tmp_path / name).read_bytes() == disk.read(name) == b"text"
 
 
 def test_r63_two_brokers_never_share_a_directory(tmp_path: Path) -> None:
