@@ -101,6 +101,7 @@ class FileDisk:
         self._flushed_to: int | None = None
         self._failed_to = 0  # a sync up to this position failed, and none has succeeded since
         self._attempt = 0
+        self._cut_count = 0
         self._made_count = self._made_count_synced = 0  # new files; their names must be synced
 
     @property
@@ -201,7 +202,7 @@ class FileDisk:
         """As ``Disk.flush``: one sync for all waiting calls, of files that may have changed."""
         if self._failed_to:
             self._make_dirty(upto)
-        made_count = self._made_count
+        made_count, cut_count = self._made_count, self._cut_count
         folders = (str(self._log),) if made_count > self._made_count_synced else ()
 
         def finish(error: OSError | None, safe_to: int) -> None:
@@ -209,13 +210,21 @@ class FileDisk:
                 self._failed_to = max(safe_to, self._failed_to)
                 on_done(error)
                 return
-            self._flushed_to = max(safe_to, self._flushed_to or 0)
+            if cut_count == self._cut_count:
+                self._flushed_to = max(safe_to, self._flushed_to or 0)
             self._made_count_synced = max(made_count, self._made_count_synced)
-            on_done(self._flushed_to)
+            on_done(safe_to if self._flushed_to is None else self._flushed_to)
 
         self._flusher.request(
             SyncRequest(upto, self._changed_files(upto), folders, finish, self._attempt)
         )
+
+    def cut(self, position: int) -> None:
+        """As ``Disk.cut``."""
+        self._cut_count += 1
+        self._failed_to = min(position, self._failed_to)
+        if self._flushed_to is not None:
+            self._flushed_to = min(position, self._flushed_to)
 
     def _changed_files(self, upto: int) -> tuple[str, ...]:
         """The segments that may have unflushed bytes below *upto*, oldest first."""

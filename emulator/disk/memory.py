@@ -95,6 +95,9 @@ class MemoryDisk:
         """As ``Disk.flush``, at once: there is nothing to sync."""
         on_done(upto)
 
+    def cut(self, position: int) -> None:
+        """As ``Disk.cut``: there is nothing to sync."""
+
     def close(self) -> None:
         """As ``Disk.close``: the bytes stay for the next broker with this disk."""
 

@@ -115,6 +115,14 @@ class Disk(Protocol):
         """
         ...
 
+    def cut(self, position: int) -> None:
+        """The log ends at the absolute *position* now: bytes from there on are not flushed.
+
+        To be called after its bytes were erased; a flush that was requested before it says
+        nothing of later bytes.
+        """
+        ...
+
     def space(self) -> Space | None:
         """The size and the free space of the file system; None if they are not known."""
         ...

@@ -388,6 +388,7 @@ class VirtualDisk:
         self._drive = drive
         self._is_plugged = True
         self._is_new = True  # an earlier process may have left bytes unflushed
+        self._cut_count = 0
 
     def unplug(self) -> None:
         """From now on no call here changes the drive."""
@@ -435,13 +436,20 @@ class VirtualDisk:
 
     def flush(self, upto: int, on_done: OnFlushed) -> None:
         """As ``Disk.flush``: it takes the time of the drive."""
+        cut_count = self._cut_count
 
         def finish(result: int | OSError) -> None:
             if self._is_plugged:  # else the process was killed meanwhile
-                self._is_new = self._is_new and isinstance(result, OSError)
+                if not isinstance(result, OSError) and cut_count == self._cut_count:
+                    self._is_new = False
                 on_done(result)
 
         self._drive.flush(upto, finish, whole=self._is_new)
+
+    def cut(self, position: int) -> None:  # noqa: ARG002
+        """As ``Disk.cut``: the next flush writes the whole log."""
+        self._cut_count += 1
+        self._is_new = True
 
     def close(self) -> None:
         """As ``Disk.close``: the bytes stay for the next process."""

@@ -148,6 +148,7 @@ class Broker:
         self.transactions = self._transactions(now_ms)
         self.timers: TimerMessageStore | None = None
         self.puts = self._put_chain(disk, now_ms, rng or random.Random(0))
+        self.store.on_confirmed = self.puts.confirmed
         if loading is None:
             collections.deque(self.recover_timers(), maxlen=0)
 

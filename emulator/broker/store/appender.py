@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rocketmq_emulator.broker.store.commit_log import CommitLog, RecordTooLarge
-from rocketmq_emulator.broker.store.consume_queue import NOT_INDEXED
+from rocketmq_emulator.broker.store.consume_queue import NOT_INDEXED, index_code
 from rocketmq_emulator.disk.port import WRITE_ERRORS, is_out_of_files, reason, refusal
 from rocketmq_emulator.protocol.error_families import RefusedByServer
 from rocketmq_emulator.protocol.messages.delay_levels import parse_delay_levels
@@ -127,6 +127,7 @@ class Appender:
         self._last_ms = last_ms
         self._levels = parse_delay_levels(config.delay_levels)
         self._is_write_failing = False
+        self.defers = False  # entries are added when the records are confirmed, not here
 
     def reset(self) -> None:
         """Start again with an empty log: store times may be earlier than before."""
@@ -152,7 +153,7 @@ class Appender:
         """Store one message, in the log and in *queue*; raises PutRefused."""
         block = self.check(queue.topic_bytes, message)
         store_ms = self._tick(now_ms)
-        log, offset = self._log, queue.max_offset
+        log, offset = self._log, queue.max_offset + queue.unconfirmed
         try:
             while True:
                 position = log.end_position
@@ -165,8 +166,9 @@ class Appender:
         size = len(record)
         if message.sys_flag & NOT_INDEXED:
             return PutResult(position, size)
-        code = queue.append_record(position, size, block, store_ms, self._levels)
-        return PutResult(position, size, offset, code)
+        return PutResult(
+            position, size, offset, self._add_entry(queue, position, size, block, store_ms)
+        )
 
     def append_all(
         self, queue: ConsumeQueue, messages: Sequence[MessageToStore], now_ms: int
@@ -177,7 +179,8 @@ class Appender:
         log = self._log
         try:
             while True:
-                position, offset = log.end_position, queue.max_offset
+                position = log.end_position
+                offset = queue.max_offset + queue.unconfirmed
                 puts, records = [], []
                 for message, block in zip(messages, blocks, strict=True):
                     record = self._encode(queue, message, block, store_ms, position, offset)
@@ -191,8 +194,17 @@ class Appender:
             raise self._refused(error) from error
         self._is_write_failing = False
         for put, block in zip(puts, blocks, strict=True):
-            put.code = queue.append_record(put.position, put.size, block, store_ms, self._levels)
+            put.code = self._add_entry(queue, put.position, put.size, block, store_ms)
         return puts
+
+    def _add_entry(
+        self, queue: ConsumeQueue, position: int, size: int, block: bytes, store_ms: int
+    ) -> int:
+        """Add the entry of a record, or count it as one that follows; returns its code."""
+        if self.defers:
+            queue.unconfirmed += 1
+            return index_code(queue.topic, block, store_ms, self._levels)
+        return queue.append_record(position, size, block, store_ms, self._levels)
 
     def _refused(self, error: Exception) -> PutRefused:
         if isinstance(error, RecordTooLarge):

@@ -31,7 +31,7 @@ from rocketmq_emulator.protocol.messages.properties import DELAY, property_of
 from rocketmq_emulator.protocol.messages.subscription import tag_code
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from rocketmq_emulator.broker.store.commit_log import CommitLog
     from rocketmq_emulator.disk.port import Disk
@@ -60,6 +60,7 @@ class ConsumeQueue:
         "start_offset",
         "topic",
         "topic_bytes",
+        "unconfirmed",
     )
 
     def __init__(self, topic: str, queue_id: int, first_offset: int = 0) -> None:
@@ -67,7 +68,8 @@ class ConsumeQueue:
         self.topic_bytes = topic.encode()
         self.queue_id = queue_id
         self.start_offset = 0  # the first offset it ever had; a reset sets another one
-        self.max_offset = first_offset  # the offset of the next message
+        self.max_offset = first_offset  # the offset of the next entry
+        self.unconfirmed = 0  # messages of the log that follow, and that nobody may read yet
         self.restart(first_offset)
 
     def append(self, position: int, size: int, code: int) -> None:
@@ -94,6 +96,15 @@ class ConsumeQueue:
         if gone:
             self.min_offset += gone
             del self.positions[:gone], self.sizes[:gone], self.codes[:gone]
+
+    def cut_from(self, position: int) -> int:
+        """Remove the entries of messages from *position* on; returns their number."""
+        kept = bisect.bisect_left(self.positions, position)
+        gone = len(self.positions) - kept
+        if gone:
+            self.max_offset -= gone
+            del self.positions[kept:], self.sizes[kept:], self.codes[kept:]
+        return gone
 
     @property
     def has_all_messages(self) -> bool:
@@ -202,6 +213,15 @@ class QueueIndex:
         for queue in self.queues.values():
             queue.drop_before(position)
 
+    def cut_from(self, position: int) -> int:
+        """Remove the entries of all messages from *position* on; returns their number.
+
+        Raises one of ``WRITE_ERRORS``; then nothing has changed.
+        Upstream: ConsumeQueueStore.truncateDirty.
+        """
+        self._floors.lower_to(position)
+        return sum(queue.cut_from(position) for queue in self.queues.values())
+
     def drop_topics(self, topics: Collection[str], end_position: int) -> None:
         """Remove the topics' queues; new topics of those names start from offset 0.
 
@@ -286,7 +306,19 @@ class QueueIndex:
         if _move_to(queue, offset) is not None:
             return None
         queue.append(position, size, index_code(queue.topic, properties, store_ms, self._levels))
+        queue.unconfirmed = max(0, queue.unconfirmed - 1)
         return queue
+
+    def count_unconfirmed(self, records: Iterable[IndexFields]) -> None:
+        """Let the queues of *records*, which are in the log, know that these follow.
+
+        Upstream: ConsumeQueueStore.recoverOffsetTable, its part for controller mode.
+        """
+        for queue in self.queues.values():
+            queue.unconfirmed = 0
+        for topic, queue_id, _, _, _, sys_flag, _, _ in records:
+            if not sys_flag & NOT_INDEXED:
+                self.of(str(topic, "utf-8", "replace"), queue_id).unconfirmed += 1
 
     def _ended(
         self, messages: int, end_position: int, reason: str, store_ms: int

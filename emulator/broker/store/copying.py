@@ -4,12 +4,15 @@ The bytes arrive in pieces that are cut anywhere.  They are appended at once, be
 reports the end of its log and not of its last message; the queues get a message when all its bytes
 are there.  A slave stores nothing itself: its log must stay equal to its master's.
 
+In controller mode there is a second condition: a message counts when enough replicas have it.  So
+the queues end at the *confirm offset*, at a slave and at a master whose puts wait for that.
+
 Upstream: DefaultMessageStore.appendToCommitLog, DefaultMessageStore.ReputMessageService.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from rocketmq_emulator.facts import CopiedLogUnreadable, LogCopied
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.broker.store.consume_queue import ConsumeQueue, QueueIndex
     from rocketmq_emulator.broker.store.flushing import Flushing
     from rocketmq_emulator.facts import Fact, Note
+    from rocketmq_emulator.protocol.messages.records import IndexFields
 
 
 def _nobody_waits(_queue: ConsumeQueue, _code: int) -> None:
@@ -36,6 +40,7 @@ class CopiedLog:
     """Appends to *log* and *index* what a master sends; the log ended with a whole message.
 
     ``on_readable`` is called for each message, with its queue and the code of its entry.
+    No message beyond ``readable_max`` gets into its queue; None: there is no such limit.
     """
 
     def __init__(
@@ -48,7 +53,8 @@ class CopiedLog:
         wants: Callable[[type[Fact]], bool],
     ) -> None:
         self.on_readable: Callable[[ConsumeQueue, int], object] = _nobody_waits
-        self.readable_to = log.end_position  # in the queues up to here
+        self.readable_to = log.end_position  # in the queues up to here (reputFromOffset)
+        self.readable_max: int | None = None  # ReputMessageService.getReputEndOffset
         self._log = log
         self._index = index
         self._flushing = flushing
@@ -67,7 +73,7 @@ class CopiedLog:
         self._log.append_copied(position, data)
         if is_first:
             self.readable_to = position
-        message_count = self._read_on()
+        message_count = self.read_on()
         end = self._log.end_position
         if data:
             self._flushing.wrote(end, message_count)
@@ -75,48 +81,101 @@ class CopiedLog:
                 self._note(LogCopied(end, len(data), message_count))
 
     def restart(self) -> None:
-        """The log was cut or removed: go on from its end."""
+        """The log was cut or removed, or all of it is in the queues: go on from its end."""
         self.readable_to = self._log.end_position
         self._is_unreadable = False
 
-    def _read_on(self) -> int:
-        """Put every message that is whole now into its queue; returns their number."""
+    def cut(self) -> None:
+        """The log was cut: what follows its end now may be readable again."""
+        self.readable_to = min(self.readable_to, self._log.end_position)
+        self._is_unreadable = False
+
+    def read_on(self) -> int:
+        """Put every message that is whole and confirmed into its queue; returns their number.
+
+        Upstream: DefaultMessageStore.ReputMessageService.doReput.
+        """
         message_count = 0
-        while not self._is_unreadable:
-            view = self._log.read_to_segment_end(self.readable_to)
-            size = self._whole_bytes(view)
-            if not size:
+        self.readable_to = max(self.readable_to, self._log.min_position)
+        while not self._is_unreadable and self.is_behind:
+            try:
+                size, fields = self._record_at(self.readable_to)
+            except BadRecord as error:
+                self._is_unreadable = True
+                self._note(CopiedLogUnreadable(self.readable_to, str(error)))
                 break
-            if SIZE_AND_MAGIC.unpack_from(view)[1] != BLANK_MAGIC:
-                self._add(view, size)
-                message_count += not self._is_unreadable
-            if not self._is_unreadable:
-                self.readable_to += size
+            if not size or (fields is not None and self._is_beyond(self.readable_to + size)):
+                break
+            self.readable_to += size
+            if fields is not None:
+                message_count += 1
+                self._add(fields)
         return message_count
 
-    def _whole_bytes(self, view: memoryview) -> int:
-        """The size of the message or filler at the start of *view*; 0 if more bytes must come."""
-        if len(view) < BLANK_BYTES_MIN:
-            return 0
-        size, magic = SIZE_AND_MAGIC.unpack_from(view)
-        left = self._log.segment_end(self.readable_to) - self.readable_to
-        if magic == BLANK_MAGIC:
-            return left if len(view) == left else 0
-        if not 0 < size <= left:
-            self._give_up(f"a record of {size} bytes does not fit there (magic {magic:#010x})")
-            return 0
-        return int(size) if size <= len(view) else 0
+    @property
+    def is_behind(self) -> bool:
+        """Whether the log has confirmed bytes that are in no queue yet.
 
-    def _add(self, view: memoryview, size: int) -> None:
+        Upstream: DefaultMessageStore.dispatchBehindBytes.
+        """
+        return self.readable_max is None or self.readable_to < self.readable_max
+
+    def unread_records(self) -> Iterator[IndexFields]:
+        """The whole messages that are in no queue yet, up to the first bad one."""
+        at = self.readable_to
         try:
-            fields = index_fields(view, 0, size)
-        except BadRecord as error:
-            self._give_up(str(error))
+            while True:
+                size, fields = self._record_at(at)
+                if not size:
+                    return
+                at += size
+                if fields is not None:
+                    yield fields
+        except BadRecord:
             return
+
+    def parsable_to(self) -> int:
+        """Where the last whole message ends.  Upstream: AutoSwitchHAService.truncateInvalidMsg."""
+        at = self.readable_to
+        try:
+            while (size := self._record_at(at)[0]) > 0:
+                at += size
+        except BadRecord:
+            pass
+        return at
+
+    def is_record_at(self, position: int) -> bool:
+        """Whether a whole message or filler begins there.
+
+        Upstream: DefaultMessageStore.isOffsetAligned.
+        """
+        try:
+            return self._record_at(position)[0] > 0
+        except BadRecord:
+            return False
+
+    def _is_beyond(self, end: int) -> bool:
+        return self.readable_max is not None and end > self.readable_max
+
+    def _record_at(self, at: int) -> tuple[int, IndexFields | None]:
+        """The size and the fields of the record at *at*: a size of 0 if more bytes must come.
+
+        A filler has no fields.  Raises ``BadRecord``.
+        """
+        view = self._log.read_to_segment_end(at)
+        if len(view) < BLANK_BYTES_MIN:
+            return 0, None
+        size, magic = SIZE_AND_MAGIC.unpack_from(view)
+        left = self._log.segment_end(at) - at
+        if magic == BLANK_MAGIC:
+            return (left if len(view) == left else 0), None
+        if not 0 < size <= left:
+            raise BadRecord(f"a record of {size} bytes does not fit there (magic {magic:#010x})")
+        if size > len(view):
+            return 0, None
+        return int(size), index_fields(view, 0, size)
+
+    def _add(self, fields: IndexFields) -> None:
         queue = self._index.add_copied(fields)
         if queue is not None:
             self.on_readable(queue, queue.codes[-1])
-
-    def _give_up(self, reason: str) -> None:
-        self._is_unreadable = True
-        self._note(CopiedLogUnreadable(self.readable_to, reason))

@@ -66,6 +66,7 @@ class Flushing:
         self._asked_to = 0  # the end of the last requested flush
         self._is_flushing = False  # a planned flush is running
         self._is_failing = False
+        self._cut_count = 0
 
     # For the store ----------------------------------------------------------------------
 
@@ -84,6 +85,18 @@ class Flushing:
         if self._disk.needs_flush and not self.is_sync:
             self._act_at = end + 1
         self.on_flushed(end)
+
+    def cut(self, end: int) -> None:
+        """The log was cut back to *end*: flushes of what was behind it count no longer."""
+        self._cut_count += 1
+        self._end, self._asked_to = end, min(end, self._asked_to)
+        self.flushed_to = min(end, self.flushed_to)
+        self._message_count = self._safe_count  # of those that are left some are not counted
+        self._asked = {}
+        self._is_flushing = False
+        self._disk.cut(end)
+        if self._disk.needs_flush and not self.is_sync:
+            self._act_at = end + 1
 
     def wrote(self, end: int, message_count: int = 1) -> None:
         """Record that *message_count* messages were written; the log ends at *end* now."""
@@ -147,9 +160,11 @@ class Flushing:
     def _flush(self) -> None:
         self._asked_to = self._end
         self._asked[self._end] = self._message_count
-        self._disk.flush(self._end, partial(self._done, self._end))
+        self._disk.flush(self._end, partial(self._done, self._end, self._cut_count))
 
-    def _done(self, asked_to: int, result: int | OSError) -> None:
+    def _done(self, asked_to: int, cut_count: int, result: int | OSError) -> None:
+        if cut_count != self._cut_count:
+            return  # it was asked for before the log was cut
         self._is_flushing = False
         if isinstance(result, OSError):
             self._failed(asked_to, result)

@@ -108,6 +108,13 @@ class PutChain:
             self.on_half(message, put, now_ms)
         return put
 
+    def confirmed(self, topic: str) -> None:
+        """A message of *topic* got into its queue long after it was stored: plan it now."""
+        if topic == SCHEDULE_TOPIC:
+            self.on_delayed()
+        elif topic == TIMER_TOPIC:
+            self.on_timed()
+
     def guard(self, first: PutTransform | None) -> None:
         """Call *first* before all other transforms, of batches too; None: only those."""
         before, self._guards = len(self._guards), () if first is None else (first,)

@@ -3,13 +3,11 @@
 Storing is synchronous: when ``put`` returns, the message is in the log and in its queue, and the
 bell of its queue has been rung.  The store does not handle permissions, groups or replies.
 ``StoreLoading`` reads the log at a start, which may take a minute, step by step: other tasks run
-between two steps, and facts report the progress.  ``Retention`` drops the oldest segments for
-their age or to make room; the last segment always stays, and a segment is as old as its newest
-message.  ``EarlyDeliveries`` has, by position, by how much a message was delivered too early
-because time was advanced: the delay of a retry counts from the regular time of the delivery.
+between two steps, and facts report the progress.  ``EarlyDeliveries`` has, by position, by how
+much a message was delivered too early because time was advanced: the delay of a retry counts from
+the regular time of the delivery.
 
-Upstream: DefaultMessageStore; its CleanCommitLogService (which also waits for an hour of the day
-or a filling disk; here age alone decides).
+Upstream: DefaultMessageStore.
 """
 
 from __future__ import annotations
@@ -45,16 +43,16 @@ from rocketmq_emulator.broker.store.reading import (
     properties_at,
     store_ms_at,
 )
+from rocketmq_emulator.broker.store.retention import Retention
 from rocketmq_emulator.broker.tables.figures import EVENTS_MAX, BrokerFigures, PutEvent
 from rocketmq_emulator.broker.tables.topics import system_topics
-from rocketmq_emulator.disk.port import WRITE_ERRORS, Space, refusal
+from rocketmq_emulator.disk.port import Space
 from rocketmq_emulator.facts import (
     LogRecovered,
     LogRecovering,
     LogTailCut,
     MessageStored,
     OddFileFound,
-    OldestDropped,
     Queue,
 )
 from rocketmq_emulator.protocol.messages.delay_levels import parse_delay_levels
@@ -72,12 +70,17 @@ from rocketmq_emulator.settings.releases import SYSTEM_TOPICS_NOT_COUNTED
 
 if TYPE_CHECKING:
     from rocketmq_emulator.broker.store.consume_queue import ConsumeQueue
-    from rocketmq_emulator.disk.port import Disk, Segment
+    from rocketmq_emulator.disk.port import Disk
     from rocketmq_emulator.facts import Fact, Note
     from rocketmq_emulator.net.results import Ring
     from rocketmq_emulator.settings.config import BrokerConfig
 
 IS_SLAVE = "this broker is a slave: it has only what its master sends"
+HAS_NO_ROLE = "this broker has no role yet: a controller gives it one"
+
+
+def _nobody(_what: object) -> None:
+    """The default of ``on_confirmed`` and ``on_dropped``."""
 
 
 class Store:
@@ -87,7 +90,7 @@ class Store:
     *ring* is called for every message: ``ring((topic, queue id), (new max offset, code))``.
     ``flushing`` has the position up to which the log would survive a loss of power.
     ``on_grown`` is called after each put.  A slave's store takes no puts: ``copied`` appends
-    what its master sends.
+    what its master sends.  A controller may change which of both it is: ``follow``, ``lead``.
     """
 
     def __init__(
@@ -119,6 +122,7 @@ class Store:
         self._index, self.log = loading.index, loading.log
         self.log.make_room = self._make_room
         self._retention = Retention(self.log, self._index, config, note)
+        self._retention.on_dropped = self._oldest_dropped
         self._needs_flush = disk.needs_flush
         self.flushing = Flushing(disk, config, note=note, wants=wants, began_ms=began_ms)
         if self.log.segments:
@@ -127,9 +131,10 @@ class Store:
         self.refuses_because = IS_SLAVE if config.is_slave else ""  # puts; empty: it takes them
         self.copied: CopiedLog | None = None  # of a slave
         if config.is_slave:
-            self.copied = CopiedLog(self.log, self._index, self.flushing, note=note, wants=wants)
-            self.copied.on_readable = self._ring_copied
+            self.copy()
         self.on_grown: Callable[[], object] | None = None
+        self.on_confirmed: Callable[[str], object] = _nobody  # late, a message of a topic
+        self.on_dropped: Callable[[int], object] = _nobody  # messages before a position
 
     @property
     def store_host(self) -> bytes:
@@ -168,7 +173,8 @@ class Store:
         if put.code is not None:
             if self._wants(MessageStored):
                 self._note_stored(message, put)
-            self.ring(key, (put.queue_offset + 1, put.code))
+            if not self._appender.defers:
+                self.ring(key, (put.queue_offset + 1, put.code))
         return put
 
     def put_all(self, messages: Sequence[MessageToStore], now_ms: int) -> list[PutResult]:
@@ -189,12 +195,79 @@ class Store:
         for message, put in zip(messages, puts, strict=True):
             if self._wants(MessageStored):
                 self._note_stored(message, put)
-            self.ring(key, (put.queue_offset + 1, put.code))
+            if not self._appender.defers:
+                self.ring(key, (put.queue_offset + 1, put.code))
         return puts
 
     def _ring_copied(self, queue: ConsumeQueue, code: int) -> None:
-        """Ring the bell of *queue*, whose newest message came from the master."""
+        """Ring the bell of *queue*, whose newest message came from the master, or is confirmed."""
         self.ring((queue.topic, queue.queue_id), (queue.max_offset, code))
+        if self._appender.defers:
+            self.on_confirmed(queue.topic)
+
+    # Roles ----------------------------------------------------------------------------
+
+    def copy(self) -> CopiedLog:
+        """What appends the bytes of a master; it is made by the first call."""
+        if self.copied is None:
+            self.copied = CopiedLog(
+                self.log, self._index, self.flushing, note=self._note, wants=self._wants
+            )
+            self.copied.on_readable = self._ring_copied
+        return self.copied
+
+    def follow(self, refuses_because: str = IS_SLAVE) -> None:
+        """Take no puts from now on, but the bytes of a master, up to what ``confirm`` says."""
+        copied = self.copy()
+        if not self.refuses_because and not self._appender.defers:
+            copied.restart()  # a master's puts are all in their queues
+        self._appender.defers = False
+        self.refuses_because = refuses_because
+
+    def lead(self) -> None:
+        """Take puts from now on, after all records of the log.  Upstream: recoverTopicQueueTable.
+
+        The log must end with a whole message.
+        """
+        copied = self.copy()
+        self._index.count_unconfirmed(copied.unread_records())
+        self._appender.defers = copied.readable_max is not None
+        self.refuses_because = ""
+
+    def confirm(self, position: int | None) -> None:
+        """Let consumers read messages up to *position*; None: all of them, and all that follow.
+
+        Upstream: DefaultMessageStore.ReputMessageService, whose end is the confirm offset.
+        """
+        copied, leads = self.copy(), not self.refuses_because
+        if leads and not self._appender.defers:
+            copied.restart()
+        copied.readable_max = position
+        if position is None or self._appender.defers or not leads:
+            copied.read_on()
+        if leads:
+            self._appender.defers = position is not None
+
+    def truncate(self, position: int) -> int:
+        """Cut the log at *position*; returns how many messages are in no queue any more.
+
+        If it begins after *position*, all of it is removed, and it may begin anywhere again.
+        Raises one of ``WRITE_ERRORS``; then nothing has changed.
+        Upstream: DefaultMessageStore.truncateDirtyFiles.
+        """
+        gone = self._index.cut_from(position)
+        if position < self.log.min_position:
+            self.log.clear()
+            self.log.begin_anywhere()
+        else:
+            self.log.cut(position)
+        end = self.log.end_position
+        self.copy().cut()
+        self.flushing.cut(end)
+        self.early_deliveries.cut(end)
+        return gone
+
+    # More writing ---------------------------------------------------------------------
 
     def check(self, message: MessageToStore) -> None:
         """Raises PutRefused if the log cannot hold the message."""
@@ -236,7 +309,8 @@ class Store:
         self._index.reset(kept_topics)
         self.log.clear()
         if self.copied is not None:
-            self.log.begin_anywhere()
+            if self.refuses_because:
+                self.log.begin_anywhere()
             self.copied.restart()
         self.early_deliveries.clear()
         self.flushing.begin_at(self.log.end_position)
@@ -387,6 +461,9 @@ class Store:
     def _make_room(self, coming_bytes: int) -> None:
         self._retention.make_room(coming_bytes)
 
+    def _oldest_dropped(self, min_position: int) -> None:
+        self.on_dropped(min_position)
+
 
 _OF_DELAYED = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
 
@@ -473,78 +550,6 @@ class _Progress:
             yield
 
 
-# Dropping the oldest segments ---------------------------------------------------------
-
-
-_HOUR_MS = 3_600_000
-
-
-class Retention:
-    """Drops the oldest segments of *log*, and their entries from *index*."""
-
-    def __init__(
-        self, log: CommitLog, index: QueueIndex, config: BrokerConfig, note: Note
-    ) -> None:
-        self._log = log
-        self._index = index
-        self.config = config
-        self._note = note
-        self._newest: dict[int, int] = {}
-
-    def reset(self) -> None:
-        """Forget the ages of segments, which were all removed."""
-        self._newest = {}
-
-    def drop_expired(self, now_ms: int) -> None:
-        """Drop expired segments; on one of ``WRITE_ERRORS`` none, the next call retries."""
-        older_than_ms = now_ms - self.config.retained_hours_max * _HOUR_MS
-        expired = 0
-        for segment in self._log.segments[:-1]:
-            if self._newest_ms(segment) >= older_than_ms:
-                break
-            expired += 1
-        try:
-            self._drop_oldest(expired)
-        except WRITE_ERRORS as error:
-            self._note(refusal(error))
-
-    def make_room(self, coming_bytes: int) -> None:
-        """Drop segments until *coming_bytes* more stay within the limit, if the store has one."""
-        is_limited = not self.config.store or self.config.store_is_temporary
-        bytes_max = self.config.retained_bytes_max if is_limited else 0
-        if not bytes_max:
-            return
-        segments = self._log.segments
-        total = coming_bytes + sum(segment.size for segment in segments)
-        surplus = 0
-        for segment in segments[:-1]:
-            if total <= bytes_max:
-                break
-            total -= segment.size
-            surplus += 1
-        self._drop_oldest(surplus)
-
-    def _drop_oldest(self, count: int) -> None:
-        if count == 0:
-            return
-        segments = self._log.segments
-        kept_from = segments[count].base
-        self._index.keep_floors(kept_from)
-        self._index.drop_before(kept_from)
-        for segment in segments[:count]:
-            self._newest.pop(segment.base, None)
-        freed = sum(self._log.drop_oldest() for _ in range(count))
-        self._note(OldestDropped(kept_from, freed))
-
-    def _newest_ms(self, segment: Segment) -> int:
-        """The store time of a full segment's last message, cached."""
-        newest = self._newest.get(segment.base)
-        if newest is None:
-            newest = store_ms_at(self._log, self._log.last_record(segment))
-            self._newest[segment.base] = newest
-        return newest
-
-
 # Messages delivered early, because time was advanced ----------------------------------
 
 
@@ -575,6 +580,10 @@ class EarlyDeliveries:
         """By how many ms the message at *position* was delivered early; 0 if it was not."""
         found_ms = self._ms.get(position)
         return 0 if found_ms is None else found_ms + self._advanced_ms
+
+    def cut(self, position: int) -> None:
+        """Forget those of messages from *position* on, whose places others get."""
+        self._ms = {at: ms for at, ms in self._ms.items() if at < position}
 
     def clear(self) -> None:
         """Forget all early deliveries."""

@@ -86,6 +86,11 @@ class DetachableDisk:
         if not self._is_detached:
             self._disk.flush(upto, report)
 
+    def cut(self, position: int) -> None:
+        """As ``Disk.cut``, while attached."""
+        if not self._is_detached:
+            self._disk.cut(position)
+
     def close(self) -> None:
         """As ``Disk.close``."""
         self._disk.close()
