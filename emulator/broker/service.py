@@ -51,6 +51,11 @@ from rocketmq_emulator.net.remoting_server import PortBeside, RemotingServer, Vi
 from rocketmq_emulator.net.tasks import OpenNursery, TaskNursery, every_async, every_service
 from rocketmq_emulator.net.timers import Timer
 from rocketmq_emulator.net.transport import Network
+from rocketmq_emulator.protocol.messages.names import (
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    TRANS_HALF_TOPIC,
+)
 from rocketmq_emulator.settings.config import BrokerConfig
 from rocketmq_emulator.settings.quirks import class_for
 
@@ -258,6 +263,7 @@ class ScheduledTasks:
         self._flush: Timer | None = None
         self._timer_delivery: Timer | None = None
         self._transactions: Timer | None = None
+        self.has_special_services = False
         flushing = broker.store.flushing
         flushing.on_flushed = partial(server.raise_mark, FLUSHED_TO)
         flushing.on_failed = partial(server.give_up_mark, FLUSHED_TO)
@@ -280,21 +286,59 @@ class ScheduledTasks:
             (self._drop_expired, RETENTION_INTERVAL_MS, 60_000),
         )
         nursery.start_soon(every_service, services, self._clock.new_alarm())
-        if not self._broker.config.is_slave:
-            self._start_special_services()
+        broker = self._broker
+        broker.puts.on_delayed = self._plan_delivery
+        broker.transactions.on_planned = self._plan_transactions
+        broker.transactions.follow_clock(self._clock.ahead_ms)
+        if (timers := broker.timers) is not None:
+            timers.on_planned = partial(self._plan_timed, timers)
+        if not config.is_slave:
+            self.has_special_services = True  # the store was read just now
+            self._plan_special_services()
 
-    def _start_special_services(self) -> None:
-        """Delayed messages, timer messages and checks of transactions: a master's work alone.
+    def change_special_services(self, active: bool) -> None:
+        """Start or stop delayed messages, timer messages and checks of transactions.
+
+        One broker of a name runs them: its master, or a slave that acts as one.  No effect if
+        they run, or do not run, already.
 
         Upstream: BrokerController.changeSpecialServiceStatus.
         """
-        self._broker.puts.on_delayed = self._plan_delivery
+        if active == self.has_special_services:
+            return
+        self.has_special_services = active
+        broker, now_ms = self._broker, self._clock.now_ms()
+        if active:
+            broker.delays.start(now_ms)
+            broker.transactions.start(now_ms)
+            if broker.timers is not None:
+                broker.timers.start_dequeue()
+            broker.store.on_copied = self._plan_copied
+            self._plan_special_services()
+            return
+        broker.store.on_copied = None
+        for timer in (self._delivery, self._timer_delivery, self._transactions):
+            if timer is not None:
+                timer.cancel()
+        broker.delays.persist()
+        broker.transactions.stop()
+        if broker.timers is not None:
+            broker.timers.stop_dequeue(now_ms)
+
+    def _plan_copied(self, topic: str) -> None:
+        """A slave that acts as a master still copied a message."""
+        timers = self._broker.timers
+        if topic == SCHEDULE_TOPIC:
+            self._plan_delivery()
+        elif topic == TIMER_TOPIC and timers is not None:
+            timers.read_copied()
+        elif topic == TRANS_HALF_TOPIC:
+            self._broker.transactions.half_copied(self._clock.now_ms())
+
+    def _plan_special_services(self) -> None:
         self._plan_delivery()
-        self._broker.transactions.on_planned = self._plan_transactions
-        self._broker.transactions.follow_clock(self._clock.ahead_ms)
         self._plan_transactions()
         if (timers := self._broker.timers) is not None:
-            timers.on_planned = partial(self._plan_timed, timers)
             self._plan_timed(timers)
 
     def _scan_clients(self) -> None:
@@ -322,6 +366,8 @@ class ScheduledTasks:
 
     def _plan_delivery(self) -> None:
         """Set the timer to the time at which the next delayed message is due."""
+        if not self.has_special_services:
+            return
         due_ms = self._broker.delays.next_due_ms(self._clock.now_ms())
         if due_ms is None:
             return
@@ -334,7 +380,7 @@ class ScheduledTasks:
 
     def _plan_timed(self, timers: TimerMessageStore) -> None:
         due_ms = timers.next_due_ms()
-        if due_ms is not None:
+        if due_ms is not None and self.has_special_services:
             self._timer_delivery = self._reschedule(
                 self._timer_delivery, due_ms, partial(self._run_timed, timers)
             )
@@ -346,7 +392,7 @@ class ScheduledTasks:
 
     def _plan_transactions(self) -> None:
         due_ms = self._broker.transactions.next_due_ms()
-        if due_ms is not None:
+        if due_ms is not None and self.has_special_services:
             self._transactions = self._reschedule(
                 self._transactions, due_ms, self._run_transactions
             )

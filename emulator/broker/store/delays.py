@@ -10,7 +10,7 @@ Upstream: ScheduleMessageService.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketmq_emulator.broker.store.appender import MAY_BE_STORED_LATER, PutRefused, stored_again
@@ -75,16 +75,34 @@ class ScheduleMessageService:
             disk, DOCUMENT, DelayOffsetSerializeWrapper, config.parsed_release, note
         )
         saved = self._document.load() or DelayOffsetSerializeWrapper()
-        # If the log lost its tail, the saved progress may exceed the end of the queue.
-        self.offset_table = {
-            level: min(offset, store.max_offset(SCHEDULE_TOPIC, queue_of_level(level)))
-            for level, offset in saved.offset_table.items()
-        }
+        self.offset_table = self._within_the_log(saved.offset_table)
         self._data_version = saved.data_version
         if self._data_version is None and config.parsed_release >= OFFSETS_HAVE_VERSION:
             self._data_version = DataVersion(timestamp=began_ms)
         self._is_dirty = False
         self._moved_ms: dict[tuple[int, int], int] = {}  # of waiting messages: by level, offset
+
+    def _within_the_log(self, saved: Mapping[int, int]) -> dict[int, int]:
+        """The progress *saved*; it may exceed the end of a queue if the log lost its tail.
+
+        Upstream: ScheduleMessageService.correctDelayOffset.
+        """
+        return {
+            level: min(offset, self._store.max_offset(SCHEDULE_TOPIC, queue_of_level(level)))
+            for level, offset in saved.items()
+        }
+
+    def start(self, now_ms: int) -> None:
+        """Read the saved progress again, and deliver from a second later on.
+
+        Upstream: ScheduleMessageService.start.
+        """
+        saved = self._document.load()
+        if saved is not None:
+            self._data_version = saved.data_version or self._data_version
+            self.offset_table.update(saved.offset_table)
+        self.offset_table = self._within_the_log(self.offset_table)
+        self._first_tick_ms = now_ms + FIRST_TICK_MS
 
     # Advancing time -------------------------------------------------------------------
 

@@ -130,6 +130,7 @@ class Store:
         self._appender = Appender(self.log, config, store_host, note, loading.last_store_ms)
         self.refuses_because = IS_SLAVE if config.is_slave else ""  # puts; empty: it takes them
         self.copied: CopiedLog | None = None  # of a slave
+        self.on_copied: Callable[[str], object] | None = None  # the topic of a copied message
         if config.is_slave:
             self.copy()
         self.on_grown: Callable[[], object] | None = None
@@ -202,6 +203,8 @@ class Store:
     def _ring_copied(self, queue: ConsumeQueue, code: int) -> None:
         """Ring the bell of *queue*, whose newest message came from the master, or is confirmed."""
         self.ring((queue.topic, queue.queue_id), (queue.max_offset, code))
+        if self.on_copied is not None:
+            self.on_copied(queue.topic)
         if self._appender.defers:
             self.on_confirmed(queue.topic)
 

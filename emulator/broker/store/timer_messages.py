@@ -85,6 +85,7 @@ class TimerMessageStore:
     ) -> None:
         self.on_planned: Callable[[], object] = _plan_nothing
         self.wall_ms: Callable[[], int] | None = None
+        self.is_dequeuing = not config.is_slave  # else a master delivers the messages
         self._store = store
         self._disk = disk
         self._note = note
@@ -139,6 +140,8 @@ class TimerMessageStore:
         if queue is None:
             return
         first, end = self._next_offset, queue.max_offset
+        if not self.is_dequeuing:
+            end = min(end, self._saved.master_queue_offset)
         for offset in range(first, end):
             self._find(queue, offset)
             self._next_offset = offset + 1
@@ -184,13 +187,45 @@ class TimerMessageStore:
         slot = self._wheel.first()
         return 0 if slot is None else max(0, now_ms - slot.at_ms - self._rule.precision_ms)
 
+    # Starting and stopping ------------------------------------------------------------
+
+    def start_dequeue(self) -> None:
+        """Deliver messages from now on; those that no master had read by then come at once.
+
+        Upstream: TimerMessageStore.setShouldRunningDequeue.
+        """
+        self.is_dequeuing = True
+        self._read_ms = self._saved.read_ms
+        self.read_copied()
+
+    def stop_dequeue(self, now_ms: int) -> None:
+        """Deliver nothing from now on: a master does."""
+        self.persist(now_ms)
+        self.is_dequeuing = False
+
+    def read_copied(self) -> None:
+        """Read the records that were copied from a master since the last call."""
+        self._read_copied(self._store.max_offset(TIMER_TOPIC, 0))
+        self.on_planned()
+
+    def _read_copied(self, end: int) -> None:
+        queue = self._store.queue(TIMER_TOPIC, 0)
+        if queue is None:
+            return
+        for offset in range(max(self._next_offset, queue.min_offset), min(end, queue.max_offset)):
+            self._find(queue, offset)
+            self._next_offset = offset + 1
+
     # For slaves -----------------------------------------------------------------------
 
     def checkpoint(self, now_ms: int) -> TimerCheckpoint:
         """The progress, as a slave gets it: upstream's clock of slots has come to *now_ms*.
 
-        It stops at the first slot that is over and still has messages.
+        It stops at the first slot that is over and still has messages.  While another broker
+        delivers it is what that one has reported.
         """
+        if not self.is_dequeuing:
+            return self._saved
         slot, read_ms = self._wheel.first(), self._rule.slot_at(now_ms)
         if slot is not None:
             read_ms = min(read_ms, slot.at_ms)
@@ -199,9 +234,17 @@ class TimerMessageStore:
         )
 
     def copy_checkpoint(self, masters: TimerCheckpoint) -> None:
-        """Save how far a master has come.  Upstream: SlaveSynchronize.syncTimerCheckPoint."""
+        """Save how far a master has come, and keep the messages that it has read and waits for.
+
+        Upstream: SlaveSynchronize.syncTimerCheckPoint, TimerMessageStore.isRunningEnqueue.
+        """
+        self._read_copied(masters.master_queue_offset)
+        while (slot := self._wheel.first()) is not None and slot.at_ms < masters.read_ms:
+            self._wheel.remove_first()
         copied = self._saved._replace(
-            read_ms=masters.read_ms, master_queue_offset=masters.master_queue_offset
+            read_ms=masters.read_ms,
+            queue_offset=min(self._next_offset, masters.master_queue_offset),
+            master_queue_offset=masters.master_queue_offset,
         )
         if self._config.parsed_release >= TIMER_VERSION_COPIED:
             copied = copied._replace(

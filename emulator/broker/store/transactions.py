@@ -133,6 +133,24 @@ class TransactionalMessageService:
         self._begin(now_ms)
         self.on_planned()
 
+    def start(self, now_ms: int) -> None:
+        """Make passes from now on, the first one after an interval.
+
+        Upstream: TransactionalMessageCheckService.start.
+        """
+        self._forget_lost(now_ms)
+        self._follow_clock()
+        self._pass_ms = now_ms + check_interval_ms(self.config)
+        self._plan_pass(now_ms)
+
+    def stop(self) -> None:
+        """Make no more passes; one that has begun ends without saving its progress.
+
+        Upstream: ServiceThread.shutdown, which interrupts the pass.
+        """
+        self._pass = None
+        self._is_pass_planned = False
+
     def close(self, now_ms: int) -> None:
         """Write the collected ops if they are due; else they are lost, as upstream loses them."""
         due_ms = self._ops_due_ms()
@@ -145,6 +163,10 @@ class TransactionalMessageService:
         """Note the half message that was stored at *put*, and plan its check."""
         if self._wants(HalfMessageStored):
             self._note_half(message, put)
+        self.half_copied(now_ms)
+
+    def half_copied(self, now_ms: int) -> None:
+        """Plan the check of a half message that a master has sent."""
         if self._plan_pass(now_ms):
             self.on_planned()
 
