@@ -154,7 +154,8 @@ def _lines(results: Sequence[RunResult]) -> Iterator[str]:
             f"`{bound.scenario}{settings}` |"
         )
     for what, arithmetic in NOT_YET:
-        yield f"| {what} | | {arithmetic} | not supported yet: no slaves, no controllers | |"
+        why = "not supported yet: clusters of scenarios have no controller"
+        yield f"| {what} | | {arithmetic} | {why} | |"
 
 
 if __name__ == "__main__":

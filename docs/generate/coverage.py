@@ -19,9 +19,8 @@ from pathlib import Path
 import msgspec
 
 from docs.generate.sections import DOCS, write_section
-from rocketmq_emulator.scenarios.plan.plan import FAULTS
 from rocketmq_emulator.scenarios.plan.result import RunResult
-from rocketmq_emulator.scenarios.weather.coverage import STATES, Coverage
+from rocketmq_emulator.scenarios.weather.coverage import COVERED, STATES, Coverage
 
 PAGE = DOCS / "scenarios.md"
 DATA = DOCS / "weather-coverage.json"
@@ -48,7 +47,7 @@ def met_by(rows: Iterable[RunResult]) -> Met:
             raise ValueError(f"a row of {row.scenario}: only rows of weather have these counts")
         coverage.add_metrics(row.metrics)
         runs[row.release] += 1
-    counts = {word: {state: coverage.met(word, state) for state in STATES} for word in FAULTS}
+    counts = {word: {state: coverage.met(word, state) for state in STATES} for word in COVERED}
     return Met(runs=dict(sorted(runs.items())), counts=counts)
 
 

@@ -182,6 +182,27 @@ class CutLink(LinkFault, frozen=True, kw_only=True, tag="cut"):
     """Open streams are reset, and new connections are refused."""
 
 
+# Slaves --------------------------------------------------------------------------------------
+
+
+class Lag(Fault, frozen=True, kw_only=True, tag="lag"):
+    """A slave copies late: what its master sends it comes *ms* later, at *bytes_per_s* at most.
+
+    The other way, and so what the slave reports, is as fast as before.
+    """
+
+    node: str
+    ms: float = 0.0
+    jitter_ms: float = 0.0
+    bytes_per_s: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.ms and not self.jitter_ms and self.bytes_per_s is None:
+            raise ValueError(
+                "a lag has ms, jitter_ms or bytes_per_s: without them nothing is late"
+            )
+
+
 # Servers -------------------------------------------------------------------------------------
 
 
@@ -223,6 +244,7 @@ AnyFault: TypeAlias = (
     | Partition
     | RefuseConnections
     | CutLink
+    | Lag
     | ReadOnly
     | Unregistered
     | Answer

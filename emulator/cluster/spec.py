@@ -66,7 +66,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 f"so that the brokers' ports fit above it; not {self.port}"
             )
         if strangers := sorted(self.settings_of.keys() - set(self.broker_names)):
-            raise ValueError(f"there is no broker named {', '.join(strangers)}")
+            known = ", ".join(self.broker_names) or "no broker"
+            raise ValueError(f"there is no broker named {', '.join(strangers)}; there are {known}")
         if self.advertised_host and not self.port:
             raise ValueError("an advertised host needs a port: brokers register both for clients")
 

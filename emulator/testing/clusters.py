@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 OPTIONS = (  # of marker and factory: arguments of ``Cluster``
     "brokers",
+    "slaves",
     "name_servers",
     "release",
     "topics",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.testing.virtual_tests import VirtualRuns
 
 MARKER = (
-    "rocketmq(brokers=2, release=…, topics=…, settings=…, strict=…, seed=…, seeds=…): "
+    "rocketmq(brokers=2, slaves=…, release=…, topics=…, settings=…, strict=…, seed=…, seeds=…): "
     "the cluster of this test, see `rmqemu docs pytest`"
 )
 FAILED = "rocketmq_emulator.testing.clusters"

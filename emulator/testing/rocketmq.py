@@ -341,7 +341,7 @@ class RocketMQ(EmbeddedCluster):
 
     def _make_topics(self) -> None:
         if self._topics:
-            addresses = [self._address_of(name) for name in self.spec.broker_names]
+            addresses = [self._address_of(name) for name in self.spec.master_names]
             cluster_queries.create_topics_at(addresses, self._topics)
 
     @contextmanager

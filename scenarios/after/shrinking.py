@@ -289,7 +289,9 @@ def plainer_members(plan: Plan) -> Iterator[Plan]:
 
 
 def fewer_queues_and_nodes(plan: Plan) -> Iterator[Plan]:
-    """Fewer brokers, NameServers and queues."""
+    """Fewer slaves, brokers, NameServers and queues."""
+    for slaves in _smaller_numbers(plan.cluster.slaves, 0):
+        yield replace(plan, cluster=replace(plan.cluster, slaves=slaves))
     for brokers in _smaller_numbers(plan.cluster.brokers, 1):
         yield replace(plan, cluster=replace(plan.cluster, brokers=brokers))
     for name_servers in _smaller_numbers(plan.cluster.name_servers, 1):

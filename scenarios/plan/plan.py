@@ -27,7 +27,8 @@ class PlanPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class ClusterPlan(PlanPart, frozen=True, kw_only=True):
     """The cluster of a plan; the fields are those of ``ClusterSpec``."""
 
-    brokers: int = 2
+    brokers: int = 2  # masters: broker-a, broker-b …
+    slaves: int = 0  # of each of these: broker-a-1, broker-b-1 …
     name_servers: int = 1
     release: str = "4.9.7"
     broker_settings: dict[str, Any] = {}  # of every broker: see configuration.md

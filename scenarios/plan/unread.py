@@ -96,7 +96,7 @@ NAMED_BY: Mapping[str, frozenset[str]] = {
 
 def _is_server(name: str, part: UnreadPart) -> bool:
     is_server = name.startswith(("broker", "namesrv"))
-    return is_server and part.lacks("brokers", "name_servers")
+    return is_server and part.lacks("brokers", "slaves", "name_servers")
 
 
 def _is_topic(name: str, part: UnreadPart) -> bool:

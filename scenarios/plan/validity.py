@@ -17,7 +17,14 @@ from rocketmq_emulator.client.settings.config import (
     ProducerConfig,
     PushConsumerConfig,
 )
-from rocketmq_emulator.cluster.fault_values import Busy, FailingFlush, Fault, FullDisk, SlowDisk
+from rocketmq_emulator.cluster.fault_values import (
+    Busy,
+    FailingFlush,
+    Fault,
+    FullDisk,
+    Lag,
+    SlowDisk,
+)
 from rocketmq_emulator.cluster.faults.effects import SELECTORS
 from rocketmq_emulator.cluster.faults.register import refusal_of
 from rocketmq_emulator.cluster.spec import ClusterSpec
@@ -71,7 +78,7 @@ Checks: TypeAlias = Callable[[Plan], Iterable[tuple[Path, str]]]
 QUEUES_MAX = 65_535
 MEMBERS_MAX = 1_000
 BROKER_ONLY = (Busy, FullDisk, SlowDisk, FailingFlush)  # only brokers have pools and drives
-SERVERS = ("brokers", "name_servers")
+SERVERS = ("brokers", "masters", "slaves", "name_servers")
 SETTINGS: Mapping[str, type[msgspec.Struct]] = {
     "push": PushConsumerConfig,
     "lite_pull": LitePullConsumerConfig,
@@ -93,6 +100,7 @@ class PlanNames:
     def __init__(self, plan: Plan) -> None:
         cluster = spec_of(plan.cluster)
         self.brokers = cluster.broker_names if cluster else ()
+        self.masters = cluster.master_names if cluster else ()
         self.name_servers = cluster.name_server_names if cluster else ()
         self.topics = tuple(plan.topics)
         self.groups = tuple(dict.fromkeys(each.group for each in plan.consumers))
@@ -384,8 +392,11 @@ def _step(step: Step, names: PlanNames, plan: Plan, at: int) -> FoundProblems:
     if isinstance(does, Leave):
         yield from _known((word, "node"), "client", (does.node,), names.clients)
     if isinstance(does, BROKER_ONLY):
-        known = (*names.brokers, "brokers")
+        known = (*names.brokers, "brokers", "masters", "slaves")
         yield from _known((word, "node"), "broker", (does.node,), known)
+    if isinstance(does, Lag):
+        slaves = (*(name for name in names.brokers if name not in names.masters), "slaves")
+        yield from _known((word, "node"), "slave", (does.node,), slaves)
     if step.name and step.name in [other.name for other in plan.timeline[:at]]:
         yield ("name",), f"there is already a step named {step.name}"
 

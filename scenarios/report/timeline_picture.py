@@ -74,10 +74,12 @@ def _about(plan: Plan) -> Iterator[str]:
     if plan.issue or plan.teaches:
         yield " · ".join(filter(None, (plan.issue, plan.teaches)))
     cluster = plan.cluster
-    servers = (
-        f"{count_of(cluster.brokers, 'broker')}, {count_of(cluster.name_servers, 'NameServer')}"
-    )
-    yield f"{servers}, release {cluster.release}"
+    brokers = count_of(cluster.brokers, "broker")
+    if cluster.slaves:
+        each = " each" if cluster.brokers > 1 else ""
+        brokers = f"{brokers} with {count_of(cluster.slaves, 'slave')}{each}"
+    servers = count_of(cluster.name_servers, "NameServer")
+    yield f"{brokers}, {servers}, release {cluster.release}"
     for name, topic in plan.topics.items():
         where = f" on {', '.join(topic.brokers)}" if topic.brokers else " on each broker"
         yield f"{name}: {count_of(topic.queues, 'queue')}{where}"

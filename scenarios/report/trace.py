@@ -33,6 +33,7 @@ LINES_AT_ONCE = 1_000
 RESTARTS = word_of(RollingRestart)
 DOWN = "down"  # an ``Absence`` of a process that ended and was started again
 ROLES = {"brokers": "broker", "name_servers": "nameserver"}
+SLAVE = re.compile(r"broker-[a-z]-\d+")  # the names that a cluster gives to slaves
 
 
 def write_trace(data: ReportData) -> Iterator[bytes]:
@@ -166,9 +167,14 @@ def _taken_down(data: ReportData, action: ShownAction) -> list[tuple[str, Absenc
 
 
 def _is_meant(node: NodeLifetime, name: str) -> bool:
-    """Is *node* that *name*, a broker of ``brokers``, or a member of the group *name*?"""
+    """Is *node* that *name*, one of a set as ``brokers``, or a member of the group *name*?"""
     if name in ROLES:
         return node.role == ROLES[name]
+    is_slave = SLAVE.fullmatch(node.name) is not None
+    if name in ("masters", "slaves"):
+        return node.role == ROLES["brokers"] and is_slave == (name == "slaves")
+    if is_slave:
+        return node.name == name
     return node.name == name or re.fullmatch(rf"{re.escape(name)}-\d+", node.name) is not None
 
 

@@ -30,7 +30,7 @@ import trio
 from rocketmq_emulator.client import ClientProcess
 from rocketmq_emulator.client.consumer.group.offsets import OffsetFolder
 from rocketmq_emulator.clocks.clock import WallClock
-from rocketmq_emulator.cluster.fault_values import LinkFault
+from rocketmq_emulator.cluster.fault_values import Lag, LinkFault
 from rocketmq_emulator.cluster.node_view import is_stopped_by_signal
 from rocketmq_emulator.cluster.world import STOP_S_MAX, undone_by
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
@@ -308,7 +308,7 @@ def world_of(plan: Plan, kind: WorldKind, folder: Path, clients: ClientProcesses
     messages are still stored after a kill, as in the other worlds.
     """
     spec = cluster_spec_of(plan)
-    has_links = any(isinstance(step.does, LinkFault) for step in plan.timeline)
+    has_links = any(isinstance(step.does, LinkFault | Lag) for step in plan.timeline)
     world: WorldWithClients
     if kind == "embedded":
         world = EmbeddedWithClients(spec, journal=str(folder), with_links=has_links)

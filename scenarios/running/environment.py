@@ -84,6 +84,7 @@ def cluster_spec_of(plan: Plan) -> ClusterSpec:
     quirks = {"quirks": plan.quirks} if plan.quirks else {}
     return ClusterSpec(
         brokers=cluster.brokers,
+        slaves=cluster.slaves,
         name_servers=cluster.name_servers,
         release=cluster.release,
         broker_settings={**quirks, **cluster.broker_settings},

@@ -8,9 +8,8 @@ import pytest
 from docs.generate import coverage
 from docs.generate.coverage import coverage_text, met_by, read_met
 from docs.generate.sections import with_section
-from rocketmq_emulator.scenarios.plan.plan import FAULTS
 from rocketmq_emulator.scenarios.plan.result import RunResult
-from rocketmq_emulator.scenarios.weather.coverage import STATES
+from rocketmq_emulator.scenarios.weather.coverage import COVERED, STATES
 
 
 def a_row(release: str = "4.9.7", scenario: str = "weather_1", **met: float) -> RunResult:
@@ -40,7 +39,7 @@ def test_the_table_on_the_page_is_that_of_the_counts_beside_it() -> None:
 
 def test_the_counts_have_every_fault_and_every_state() -> None:
     met = read_met()
-    assert list(met.counts) == list(FAULTS), "count weather again: docs/generate/coverage.py"
+    assert list(met.counts) == list(COVERED), "count weather again: docs/generate/coverage.py"
     assert all(list(row) == list(STATES) for row in met.counts.values())
 
 
@@ -51,7 +50,7 @@ def test_rows_of_several_releases_are_counted_together() -> None:
     assert sum(sum(row.values()) for row in met.counts.values()) == 7
     text = coverage_text(met)
     assert text.startswith(
-        f"In 1 runs of 4.9.7 and 1 runs of 5.3.3, 2 of the {len(FAULTS) * len(STATES)} pairs"
+        f"In 1 runs of 4.9.7 and 1 runs of 5.3.3, 2 of the {len(COVERED) * len(STATES)} pairs"
     )
     assert "| `kill` | 3 | 0 |" in text
 

@@ -41,6 +41,7 @@ from rocketmq_emulator.cluster.fault_values import (
     FaultState,
     FullDisk,
     Kill,
+    Lag,
     Partition,
     Pause,
     PowerOff,
@@ -357,6 +358,23 @@ def _of_link(kind: type[Fault]) -> Callable[..., None]:
 
 for _link_kind in (StallLink, Partition, RefuseConnections, CutLink):
     _adds(_link_kind)(_of_link(_link_kind))
+
+
+@_adds(Lag)
+def _lag(
+    node: Node,
+    ms: Ms = 0.0,
+    jitter_ms: Ms = 0.0,
+    bytes_per_s: Annotated[
+        int | None, typer.Option(metavar="BYTES", help="At most so many a second.")
+    ] = None,
+    duration: For = None,
+    control: ControlAt = "",
+    namesrv: Namesrv = NAMESRV,
+    as_json: AsJson = False,
+) -> None:
+    order = Order(duration, control, namesrv, as_json)
+    begin("lag", order, node=node, ms=ms, jitter_ms=jitter_ms, bytes_per_s=bytes_per_s)
 
 
 @_adds(ReadOnly)

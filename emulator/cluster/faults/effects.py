@@ -6,8 +6,9 @@ fault that keeps it down has ended, and only if it ran before the first one; a p
 for a restarted process; clock errors add up; a drive outlasts the processes of its machine.
 A rule of a link selects source and target by name, so it also holds for clients that join later;
 it never affects the operator's machine, or a rule could not be removed.
-A fault names nodes, or ``brokers``, ``name_servers``, ``clients``, or a consumer group for its
-members (``<group>-1``, ``<group>-2`` …).  The name alone decides whether a node is affected.
+A fault names nodes, or a set of them as ``brokers``, ``masters``, ``slaves`` and ``clients``, or a
+consumer group for its members (``<group>-1``, ``<group>-2`` …).  The name alone decides whether a
+node is affected.
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 from rocketmq_emulator.clocks.clock import ClockError
 from rocketmq_emulator.cluster.fault_values import (
     VERDICTS,
+    Bandwidth,
     FailingFlush,
     Fault,
     FullDisk,
+    Lag,
     SlowDisk,
+    SlowLink,
 )
 from rocketmq_emulator.cluster.world import UnknownNode, maybe_await
 from rocketmq_emulator.facts import FaultActed
@@ -294,18 +298,39 @@ class LinkEffect(Effect):
     """A rule at the world's proxies, or in its network by the verb ``link``."""
 
     async def begin(self, context: FaultContext, held: ActiveFault) -> None:
-        """Set the rule; it selects by name, so it also affects nodes that join later."""
-        if (links := context.world.links) is not None:
-            held.blocks.enter_context(links.under(held.fault, held.tally))
-            return
-        traffic = traffic_of(held.fault, context.world.spec)
-        rule = Rule(traffic, VERDICTS[type(held.fault)](held.fault), held.tally)
-        held.blocks.enter_context(context.world.link(rule))
+        """Set the rules; they select by name, so they also affect nodes that join later."""
+        for fault in self.links_of(held.fault, context.world.spec):
+            if (links := context.world.links) is not None:
+                held.blocks.enter_context(links.under(fault, held.tally))
+                continue
+            traffic = traffic_of(fault, context.world.spec)
+            rule = Rule(traffic, VERDICTS[type(fault)](fault), held.tally)
+            held.blocks.enter_context(context.world.link(rule))
 
     async def end(self, context: FaultContext, held: ActiveFault) -> None:
         """Remove the rule; held bytes arrive."""
         del context  # the block holds its network
         held.blocks.close()
+
+    def links_of(self, fault: Any, spec: ClusterSpec) -> Iterable[LinkFault]:  # noqa: ANN401  # as in ActiveFault
+        """The faults of links of which *fault* consists: itself."""
+        del spec
+        return (fault,)
+
+
+class LagEffect(LinkEffect):
+    """Links that are slow or narrow from each master to its slaves, one way."""
+
+    def links_of(self, fault: Lag, spec: ClusterSpec) -> Iterable[LinkFault]:
+        """A slow link, a narrow one, or both, to each slave that the fault names."""
+        for slave in spec.slave_names:
+            if not is_selected(spec, fault.node, slave):
+                continue
+            way = spec.master_of(slave)[0], slave
+            if fault.ms or fault.jitter_ms:
+                yield SlowLink(between=way, one_way=True, ms=fault.ms, jitter_ms=fault.jitter_ms)
+            if fault.bytes_per_s is not None:
+                yield Bandwidth(between=way, one_way=True, bytes_per_s=fault.bytes_per_s)
 
 
 def traffic_of(fault: LinkFault, spec: ClusterSpec) -> Traffic:
@@ -342,6 +367,8 @@ NO_CLIENTS = (OPERATOR, WORLD_NODE)
 
 SELECTORS: Mapping[str, Callable[[ClusterSpec, str], bool]] = {
     "brokers": lambda spec, name: name in spec.broker_names,
+    "masters": lambda spec, name: name in spec.master_names,
+    "slaves": lambda spec, name: name in spec.slave_names,
     "name_servers": lambda spec, name: name in spec.name_server_names,
     "clients": lambda spec, name: (
         name not in (*spec.name_server_names, *spec.broker_names, *NO_CLIENTS)
@@ -355,6 +382,8 @@ def is_selected(spec: ClusterSpec, wanted: Nodes, name: str) -> bool:
         return any(is_selected(spec, one, name) for one in wanted)
     if (selects := SELECTORS.get(wanted)) is not None:
         return selects(spec, name)
+    if name in spec.broker_names:  # broker-a-1 is a slave, no member of a group broker-a
+        return name == wanted
     return name == wanted or re.fullmatch(rf"{re.escape(wanted)}-\d+", name) is not None
 
 

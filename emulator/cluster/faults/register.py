@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from rocketmq_emulator.cluster.fault_values import AnyFault, Fault, FaultState, LinkFault, word_of
+from rocketmq_emulator.cluster.fault_values import (
+    AnyFault,
+    Fault,
+    FaultState,
+    Lag,
+    LinkFault,
+    word_of,
+)
 from rocketmq_emulator.cluster.faults.effects import (
     SELECTORS,
     ActiveFault,
@@ -25,6 +32,7 @@ from rocketmq_emulator.cluster.faults.effects import (
     DriveEffect,
     Effect,
     FaultContext,
+    LagEffect,
     LinkEffect,
     PauseEffect,
     is_selected,
@@ -87,6 +95,7 @@ TABLE: Mapping[str, FaultRow] = {
     "stall": FaultRow(LINK, "with_links", "with_links"),
     "refuse": FaultRow(LINK, "with_links", "with_links"),
     "cut": FaultRow(LINK, "with_links", "with_links"),
+    "lag": FaultRow(LagEffect(), "with_links", "with_links"),
     "read_only": FaultRow(PermissionEffect(), "yes", "yes"),
     "unregistered": FaultRow(UnregisteredEffect(), "yes", "yes"),
     "answer": FaultRow(AnswerEffect(), "yes", "yes"),
@@ -139,11 +148,13 @@ def _unknown_server(
     """The error text if *fault* names a server that the cluster does not have."""
     nodes = (*spec.name_server_names, *spec.broker_names)
     known = {
-        "broker": (*spec.broker_names, "brokers"),
+        "broker": (*spec.broker_names, "brokers", "masters", "slaves"),
         "name_server": (*spec.name_server_names, "name_servers"),
     }
     if world != "virtual":
         known["node"] = (*nodes, *(name for name in SELECTORS if name != "clients"))
+    if isinstance(fault, Lag):
+        known["node"] = (*spec.slave_names, "slaves") if spec.slaves else ()
     for field, names in known.items():
         given = getattr(fault, field, None)
         if given is not None and given not in names:
@@ -151,6 +162,8 @@ def _unknown_server(
                 is_selected(spec, given, name) for name in clients
             ):
                 continue
+            if not names:
+                return f"{word_of(fault)}: the cluster has no slaves: start it with slaves=1"
             advice = did_you_mean(given, names)
             return f"{word_of(fault)}: there is no {field} named {given!r}; {advice}"
     return None

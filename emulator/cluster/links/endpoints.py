@@ -1,8 +1,9 @@
 """The names of the two ends of a stream, and which faults of links affect them.
 
-A node has its own name and its role's (``brokers``, ``name_servers``).  Every other peer is one of
-the ``clients``; at a NameServer no more is known.  At a broker, after the first heartbeat on a
-connection, its client also has its client id, the instance name in that id, and its groups.
+A node has its own name and its role's (``brokers`` and ``masters`` or ``slaves``, or
+``name_servers``).  Every other peer is one of the ``clients``; at a NameServer no more is known.
+At a broker, after the first heartbeat on a connection, its client also has its client id, the
+instance name in that id, and its groups.
 
 The heartbeat is read from the bytes that the proxy forwards: frames are split by their lengths
 alone, and only the request code is decoded unless the frame is a heartbeat.  Invalid frames end
@@ -24,6 +25,7 @@ from rocketmq_emulator.protocol.framing import FRAME_BYTES_MAX, JSON
 Names: TypeAlias = frozenset[str]
 
 CLIENTS, BROKERS, NAME_SERVERS = "clients", "brokers", "name_servers"
+MASTERS, SLAVES = "masters", "slaves"
 SOME_CLIENTS: Names = frozenset([CLIENTS])
 
 
@@ -54,6 +56,8 @@ def _is_one_of(wanted: Nodes, names: Names) -> bool:
         return any(_is_one_of(one, names) for one in wanted)
     if wanted in names:
         return True
+    if BROKERS in names:  # broker-a-1 is a slave, no member of a group broker-a
+        return False
     return any(re.fullmatch(rf"{re.escape(wanted)}-\d+", name) for name in names)
 
 

@@ -25,7 +25,9 @@ import trio
 from rocketmq_emulator.cluster.links.endpoints import (
     BROKERS,
     CLIENTS,
+    MASTERS,
     NAME_SERVERS,
+    SLAVES,
     SOME_CLIENTS,
     Names,
 )
@@ -247,8 +249,11 @@ class TcpLinks:
             return SOME_CLIENTS
         if side == FROM_SLAVES:
             slaves = [name for name in self._spec.slave_names if name != of_broker]
-            return frozenset([BROKERS, *(s for s in slaves if self._is_slave_of(s, of_broker))])
-        return frozenset([side, BROKERS if side in self._spec.broker_names else NAME_SERVERS])
+            mine = (name for name in slaves if self._is_slave_of(name, of_broker))
+            return frozenset([BROKERS, SLAVES, *mine])
+        if side in self._spec.name_server_names:
+            return frozenset([side, NAME_SERVERS])
+        return frozenset([side, BROKERS, SLAVES if side in self._spec.slave_names else MASTERS])
 
     def _is_slave_of(self, name: str, broker: str) -> bool:
         return self._spec.master_of(name)[0] == self._spec.master_of(broker)[0]

@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rocketmq_emulator.cluster.fault_values import Fault, LinkFault
+from rocketmq_emulator.cluster.fault_values import Fault, Lag, LinkFault
 from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
 from rocketmq_emulator.scenarios.plan.client_starts import client_starts
 from rocketmq_emulator.scenarios.plan.plan import (
@@ -83,6 +83,8 @@ def _of_field(field: msgspec.structs.FieldInfo) -> st.SearchStrategy[Any]:
 
 
 def a_fault(kind: type[Fault]) -> st.SearchStrategy[Any]:
+    if kind is Lag:
+        return some(kind, node=st.sampled_from(("broker-a-1", "slaves")), ms=NUMBERS)
     if not issubclass(kind, LinkFault):
         return some(kind)
     return some(kind, between=st.tuples(ENDS, ENDS)) | some(kind, around=ENDS)
@@ -229,7 +231,7 @@ PLANS = some(
     title=TEXT,
     issue=TEXT,
     teaches=TEXT,
-    cluster=st.just(ClusterPlan(brokers=3)),
+    cluster=st.just(ClusterPlan(brokers=3, slaves=1)),
     topics=st.fixed_dictionaries(
         {
             name: some(

@@ -21,6 +21,7 @@ from rocketmq_emulator.cluster.fault_values import (
     FailingFlush,
     FullDisk,
     Kill,
+    Lag,
     Partition,
     Pause,
     PowerOff,
@@ -47,6 +48,7 @@ from tests.support.cluster.fault_cluster import (
     play,
 )
 
+SLAVE = "broker-a-1"
 HOUR_MS = 3_600_000
 REFUSED = ReplyRule(code=RequestCode.GET_ALL_TOPIC_CONFIG, error_code=ResponseCode.SYSTEM_BUSY)
 
@@ -125,6 +127,17 @@ async def a_name_server_forgets_the_broker(bench: FaultBench) -> None:
     await bench.until(bench.is_routed)
 
 
+async def a_slave_gets_the_log_late(bench: FaultBench) -> None:
+    fault_id = await bench.begin(Lag(node=SLAVE, ms=50))
+
+    async def has_acted() -> bool:
+        return any(state.acted_count for state in bench.world.faults())
+
+    await bench.send()
+    await bench.until(has_acted)
+    await bench.end(fault_id)
+
+
 CHECKS: Mapping[str, Check] = {
     "kill": silences(Kill(node=BROKER)),
     "stop": silences(Stop(node=BROKER)),
@@ -142,6 +155,7 @@ CHECKS: Mapping[str, Check] = {
     "stall": silences(StallLink(around=BROKER)),
     "refuse": silences(RefuseConnections(around=BROKER)),
     "cut": silences(CutLink(around=BROKER)),
+    "lag": a_slave_gets_the_log_late,
     "read_only": routes_show_read_only,
     "unregistered": a_name_server_forgets_the_broker,
     "answer": silences(Answer(node=BROKER, rule=REFUSED)),
@@ -160,7 +174,7 @@ def test_the_virtual_world_does_every_fault(word) -> None:
         await CHECKS[word](bench)
         last.extend(bench.facts(kind)[-1] for kind in ("FaultBegan", "FaultEnded"))
 
-    play(program)
+    play(program, slaves=int(word == "lag"))
     assert_noted(word, *last)
 
 
@@ -231,7 +245,8 @@ def test_the_page_of_faults_says_what_the_table_says() -> None:
 @pytest.fixture(scope="module")
 def linked(tmp_path_factory):
     folder = tmp_path_factory.mktemp("linked")
-    with EmbeddedCluster(brokers=1, with_links=True, journal=str(folder)) as cluster:
+    fields = {"slaves": 1, "settings": {"ha_heartbeat_interval_ms": 100}}
+    with EmbeddedCluster(brokers=1, with_links=True, journal=str(folder), **fields) as cluster:
         yield bench_of(cluster, folder)
 
 

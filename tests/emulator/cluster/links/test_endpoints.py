@@ -7,7 +7,8 @@ import pytest
 from rocketmq_emulator.cluster.fault_values import Partition
 from rocketmq_emulator.cluster.links.endpoints import SOME_CLIENTS, is_targeted, names_of_client
 
-A = frozenset(["broker-a", "brokers"])
+A = frozenset(["broker-a", "brokers", "masters"])
+A_SLAVE = frozenset(["broker-a-1", "brokers", "slaves"])  # of broker-a, and no member of a group
 B = frozenset(["broker-b", "brokers"])
 NAMESRV = frozenset(["namesrv", "name_servers"])
 MEMBER = names_of_client("10.0.0.1@billing-1@unit", ["billing"])
@@ -36,6 +37,11 @@ def an_id(value: object) -> str:
         (Partition(between=("billing-1", "broker-b")), B, MEMBER, True),
         (Partition(between=("10.0.0.1@billing-1@unit", "broker-b")), B, MEMBER, True),
         (Partition(between=("clients", "broker-b")), MEMBER, B, True),
+        (Partition(around="broker-a"), A_SLAVE, A, True),
+        (Partition(between=("broker-a", "namesrv")), A_SLAVE, NAMESRV, False),
+        (Partition(between=("broker-a", "broker-a-1")), A_SLAVE, A, True),
+        (Partition(between=("masters", "slaves"), one_way=True), A, A_SLAVE, True),
+        (Partition(between=("masters", "slaves"), one_way=True), A_SLAVE, A, False),
     ],
     ids=an_id,
 )
