@@ -76,6 +76,8 @@ SHELL_WORDS = {"trio", "time", "socket", "os", "structlog", "subprocess", "threa
 SHELLS = {  # the modules of SHELL_WORDS that each file imports
     "admin.cluster_reader": "trio",
     "broker.copying_task": "trio",
+    "broker.failover.acting_master": "trio",
+    "broker.failover.pre_online": "trio",
     "broker.registration": "trio",
     "broker.service": "trio",
     "cli": "signal",

@@ -27,6 +27,7 @@ TITLES = {
     "rocketmq_emulator.facts.controller": "Controllers",
     "rocketmq_emulator.facts.stores": "Stores, with the timer messages and transactions in them",
     "rocketmq_emulator.facts.replication": "Replication: masters and slaves",
+    "rocketmq_emulator.facts.acting_master": "Slaves that act as a master, and returning brokers",
     "rocketmq_emulator.facts.clients": "Clients",
     "rocketmq_emulator.facts.faults": "Faults and runs",
 }

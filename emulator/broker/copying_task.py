@@ -36,7 +36,10 @@ async def copy_master(client: HaClient, network: Network) -> NoReturn:
             if not client.waits_before_connecting:
                 await trio.lowlevel.checkpoint()
                 continue
-        await trio.sleep(client.connect_interval_ms / 1_000)
+        woken = trio.Event()
+        client.on_woken = woken.set
+        with trio.move_on_after(client.connect_interval_ms / 1_000):
+            await woken.wait()
 
 
 async def _connect(client: HaClient, network: Network) -> bool:

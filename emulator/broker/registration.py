@@ -112,7 +112,11 @@ class NameServerRegistration:
     async def run(self) -> None:
         """Run a round at the configured interval; never returns."""
         first_ms = self._broker.config.register_first_ms
-        await every_async(self._interval_ms, self.register, first_ms=first_ms)
+        await every_async(self._interval_ms, self._register_again, first_ms=first_ms)
+
+    async def _register_again(self) -> None:
+        if not self._broker.members.is_isolated:
+            await self.register()
 
     async def register(self) -> None:
         """One round: register the whole table at every NameServer.  Failures are facts."""
@@ -331,6 +335,7 @@ class NameServerRegistration:
         broker = self._broker
         config = broker.config
         body = self._whole_body() if topics is None else self._body(topics)
+        acts = config.slave_acting_master
         header = RegisterBrokerRequest(
             broker_name=config.name,
             broker_addr=broker.address,
@@ -338,9 +343,14 @@ class NameServerRegistration:
             ha_server_addr=broker.ha_address,
             broker_id=config.broker_id,
             body_crc32=crc32(body),
-            enable_acting_master=False if broker.release >= ACTING_MASTER_SENT else None,
+            heartbeat_timeout_millis=config.broker_silence_ms_max if acts else None,
+            enable_acting_master=acts if broker.release >= ACTING_MASTER_SENT else None,
         )
         return header, body
+
+    def own_address_at(self, name_server: str) -> str:
+        """The address of this broker as it is registered at *name_server*."""
+        return self._broker.config.advertised_to.get(name_server, self._broker.address)
 
     def _addressed_for(self, name_server: str, header: H) -> H:
         """*header* with the broker address configured for clients of *name_server*."""

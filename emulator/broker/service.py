@@ -14,6 +14,8 @@ import msgspec
 import trio
 
 from rocketmq_emulator.broker.copying_task import copy_master, synchronize_with_master
+from rocketmq_emulator.broker.failover.acting_master import NameServerAsking, SlaveActingMaster
+from rocketmq_emulator.broker.failover.pre_online import PreOnline
 from rocketmq_emulator.broker.handlers.acknowledging import ANY_SLAVE, replicated_to
 from rocketmq_emulator.broker.handlers.table import NOT_ON_VIP_PORT, handler_table
 from rocketmq_emulator.broker.registration import NameServerRegistration
@@ -62,6 +64,7 @@ from rocketmq_emulator.settings.quirks import class_for
 RETENTION_INTERVAL_MS = 10_000  # DefaultMessageStore.addScheduleTask
 PROTECT_INTERVAL_MS = 180_000  # BrokerController.protectBroker
 UNREGISTER_S_MAX = 3.5
+PRE_ONLINE_S_MAX = 15.0  # ours: then a start ends, and the broker goes on preparing
 
 
 async def serve_broker(
@@ -102,14 +105,19 @@ async def serve_broker(
             tasks = ScheduledTasks(broker, server, clock)
             server.on_closed = broker.clients.close
             _note_started(config, address, disk, journal)
-            await registration.register()
+            if not broker.members.is_isolated:
+                await registration.register()
             nursery.start_soon(_keep_registered, broker, registration, http, open_nursery)
             tasks.start(nursery)
+            online = _going_online(broker, client, nursery, registration, tasks)
             if broker.ha_client is not None:
                 nursery.start_soon(copy_master, broker.ha_client, network)
             if broker.slave_synchronize is not None:
                 synchronize = partial(synchronize_with_master, own_address=broker.address)
                 nursery.start_soon(synchronize, broker.slave_synchronize, client, clock.now_ms)
+            if broker.members.is_isolated:
+                with trio.move_on_after(PRE_ONLINE_S_MAX):
+                    await online.wait()
             task_status.started(address)
             await stop.wait()
             journal.note(NodeStopped("broker", "asked"))
@@ -233,6 +241,41 @@ async def _keep_registered(
         nursery.start_soon(registration.run)
 
 
+def _going_online(
+    broker: Broker,
+    client: RemotingClient,
+    nursery: TaskNursery,
+    registration: NameServerRegistration,
+    tasks: ScheduledTasks,
+) -> trio.Event:
+    """Follow the other brokers of the name if one may act as the master.
+
+    Returns the event that a broker which started isolated has registered.
+    """
+    online = trio.Event()
+    if not broker.config.slave_acting_master:
+        return online
+    asking = NameServerAsking(broker, client, registration.name_servers)
+    acting = SlaveActingMaster(
+        broker,
+        client,
+        nursery,
+        asking=asking,
+        own_address_at=registration.own_address_at,
+        change_special_services=tasks.change_special_services,
+    )
+    acting.start()
+
+    async def prepare() -> None:
+        await PreOnline(broker, client, asking=asking, serve=acting.serve).run()
+        await registration.register()
+        online.set()
+
+    if broker.members.is_isolated:
+        nursery.start_soon(prepare)
+    return online
+
+
 def _client(
     config: BrokerConfig,
     network: Network,
@@ -263,7 +306,7 @@ class ScheduledTasks:
         self._flush: Timer | None = None
         self._timer_delivery: Timer | None = None
         self._transactions: Timer | None = None
-        self.has_special_services = False
+        self.has_special_services = broker.has_special_services = False
         flushing = broker.store.flushing
         flushing.on_flushed = partial(server.raise_mark, FLUSHED_TO)
         flushing.on_failed = partial(server.give_up_mark, FLUSHED_TO)
@@ -292,8 +335,10 @@ class ScheduledTasks:
         broker.transactions.follow_clock(self._clock.ahead_ms)
         if (timers := broker.timers) is not None:
             timers.on_planned = partial(self._plan_timed, timers)
-        if not config.is_slave:
-            self.has_special_services = True  # the store was read just now
+        if broker.members.is_isolated and broker.timers is not None:
+            broker.timers.is_dequeuing = False
+        if not config.is_slave and not broker.members.is_isolated:
+            self.has_special_services = broker.has_special_services = True  # its store is read
             self._plan_special_services()
 
     def change_special_services(self, active: bool) -> None:
@@ -306,8 +351,8 @@ class ScheduledTasks:
         """
         if active == self.has_special_services:
             return
-        self.has_special_services = active
         broker, now_ms = self._broker, self._clock.now_ms()
+        self.has_special_services = broker.has_special_services = active
         if active:
             broker.delays.start(now_ms)
             broker.transactions.start(now_ms)

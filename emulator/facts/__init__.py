@@ -19,6 +19,14 @@ from rocketmq_emulator.facts.auto_switch import (
     SlaveHandshaken,
     SlaveWithoutEpoch,
     SyncStateSetCheckEnded,
+from rocketmq_emulator.facts.acting_master import (
+    ActingMasterBegan,
+    ActingMasterEnded,
+    MetadataTakenBack,
+    MinBrokerChanged,
+    PreOnlineBegan,
+    PreOnlineEnded,
+    PreOnlineWaiting,
 )
 from rocketmq_emulator.facts.clients import (
     BrokerIsolated,
@@ -193,6 +201,8 @@ from rocketmq_emulator.facts.stores import (
 
 __all__ = [
     "SCHEMA_VERSION",
+    "ActingMasterBegan",
+    "ActingMasterEnded",
     "ActionBegan",
     "AddressServerFailed",
     "BrokerDataCleaned",
@@ -261,6 +271,8 @@ __all__ = [
     "MessagesWithoutTopic",
     "MetadataSyncFailed",
     "MetadataSynced",
+    "MetadataTakenBack",
+    "MinBrokerChanged",
     "MisuseNoticed",
     "NameServerReset",
     "NameServersChanged",
@@ -279,6 +291,9 @@ __all__ = [
     "OpenFilesFreed",
     "OpenFilesRanOut",
     "PowerLost",
+    "PreOnlineBegan",
+    "PreOnlineEnded",
+    "PreOnlineWaiting",
     "PullAnswered",
     "PullDropped",
     "PullFailed",

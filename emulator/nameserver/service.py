@@ -16,9 +16,12 @@ from rocketmq_emulator.facts.journal import Journal
 from rocketmq_emulator.nameserver.request_processors import handler_table
 from rocketmq_emulator.nameserver.state.nameserver import NameServer
 from rocketmq_emulator.net.own_calls import answer_extension_calls, note_requests
+from rocketmq_emulator.net.remoting_client import RemotingClient
 from rocketmq_emulator.net.remoting_server import RemotingServer
 from rocketmq_emulator.net.tasks import OpenNursery, every
 from rocketmq_emulator.net.transport import Network
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.requests.nameserver import NotifyMinBrokerIdChangeRequest
 from rocketmq_emulator.settings.config import NameServerConfig
 
 
@@ -49,7 +52,22 @@ async def serve_name_server(
         note_requests(server, journal)
         allowed, reset = config.reply_rules_allowed, name_server.reset
         answer_extension_calls(server, journal, allowed=allowed, rng=rng, reset=reset)
-        name_server.push = server.push
+        client: RemotingClient | None = None  # made at the first notice: most send none
+
+        def notify(address: str, header: NotifyMinBrokerIdChangeRequest) -> None:
+            nonlocal client
+            client = client or RemotingClient(
+                network,
+                nursery,
+                clock=clock,
+                config=config.net,
+                release=config.parsed_release,
+                note=note,
+                handlers={},
+            )
+            client.send_oneway(address, catalog.NOTIFY_MIN_BROKER_ID_CHANGE, header)
+
+        name_server.notify = notify
         server.on_closed = name_server.closed
 
         def scan() -> None:
@@ -67,4 +85,6 @@ async def serve_name_server(
         note(NodeStopped("nameserver", "asked"))
         listener.close()
         server.close_all()
+        if client is not None:
+            client.end()
         nursery.cancel_scope.cancel()

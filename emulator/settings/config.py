@@ -25,7 +25,7 @@ from rocketmq_emulator.protocol.messages.validation import MESSAGE_BYTES_MAX
 from rocketmq_emulator.protocol.versions import BROKER_IDS_APPLIED
 from rocketmq_emulator.settings.property_names import BROKER, CONTROLLER, NAME_SERVER
 from rocketmq_emulator.settings.quirks import check_quirks
-from rocketmq_emulator.settings.releases import Release, known_release
+from rocketmq_emulator.settings.releases import ACTING_MASTER_SENT, Release, known_release
 from rocketmq_emulator.settings.setting_rules import (
     LONG_MAX,
     CheckedConfig,
@@ -189,6 +189,8 @@ BROKER_RULES = SettingRules(
         (Range(1, HA_FRAME_BYTES_MAX), "ha_frame_bytes_max"),
         (Range(1, LONG_MAX), "ha_behind_bytes_max"),
         (Range(1), "slave_ack_ms_max in_sync_replicas min_in_sync_replicas"),
+        (Range(1), "total_replicas broker_heartbeat_interval_ms broker_silence_ms_max"),
+        (Range(1), "member_group_interval_ms heartbeat_call_ms_max"),
         (Range(1), "send_threads pull_threads lite_pull_threads query_threads admin_threads"),
         (Range(1), "client_manage_threads consumer_manage_threads heartbeat_threads"),
         (Range(1), "end_transaction_threads load_balance_threads reply_threads"),
@@ -246,6 +248,13 @@ BROKER_RULES = SettingRules(
             ("broker_role", "broker_id"),
             lambda config: config.is_slave == (config.broker_id > 0),
             "{broker_role} and {broker_id} must fit: a SLAVE has an id above 0, a master has 0",
+        ),
+        Relation(
+            ("slave_acting_master", "release"),
+            lambda config: (
+                not config.slave_acting_master or config.parsed_release >= ACTING_MASTER_SENT
+            ),
+            "{slave_acting_master} needs release 5.0.0 or a later one, not {release}",
         ),
         Relation(
             ("min_in_sync_replicas", "in_sync_replicas"),
@@ -490,6 +499,19 @@ class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
     slave_ack_ms_max: int = 3_000  # MessageStoreConfig.slaveTimeout
     in_sync_replicas: int = 1  # MessageStoreConfig.inSyncReplicas (5.x): with the master
     min_in_sync_replicas: int = 1  # MessageStoreConfig.minInSyncReplicas (5.x)
+
+    # Slaves that act as a master (5.x)
+    slave_acting_master: bool = False  # BrokerConfig.enableSlaveActingMaster
+    remote_escape: bool = False  # BrokerConfig.enableRemoteEscape
+    skip_pre_online: bool = False  # BrokerConfig.skipPreOnline
+    total_replicas: int = 1  # MessageStoreConfig.totalReplicas: above 1 a broker starts isolated
+    auto_in_sync_replicas: bool = False  # MessageStoreConfig.enableAutoInSyncReplicas
+    sync_master_flush_offset: bool = False  # syncMasterFlushOffsetWhenStartup: no effect but 907
+    broker_heartbeat_interval_ms: int = 1_000  # BrokerConfig.brokerHeartbeatInterval
+    broker_silence_ms_max: int = 10_000  # BrokerConfig.brokerNotActiveTimeoutMillis
+    member_group_interval_ms: int = 1_000  # BrokerConfig.syncBrokerMemberGroupPeriod
+    heartbeat_call_ms_max: int = 1_000  # BrokerConfig.sendHeartbeatTimeoutMillis
+    compatible_with_old_namesrv: bool = True  # BrokerConfig.compatibleWithOldNameSrv
 
     # Timer messages (5.x)
     timer_wheel: bool = True  # MessageStoreConfig.timerWheelEnable

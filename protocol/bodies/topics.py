@@ -24,6 +24,14 @@ class DataVersion(Body, frozen=True):
     timestamp: int = 0
     counter: int = 0
 
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Of two versions of one table the later one has the larger order.
+
+        Upstream: DataVersion.compare (5.x).
+        """
+        return self.state_version, self.counter, self.timestamp
+
     def next(self, now_ms: int, state_version: int = 0) -> DataVersion:
         """The version after one change.  Upstream: DataVersion.nextVersion."""
         return DataVersion(state_version=state_version, timestamp=now_ms, counter=self.counter + 1)

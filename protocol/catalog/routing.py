@@ -36,6 +36,7 @@ from rocketmq_emulator.protocol.requests.nameserver import (
     RegisterFilterServer,
     RegisterTopicRequest,
     RemoveBrokerRequest,
+    ResetMasterFlushOffsetRequest,
     UnregisterBrokerRequest,
     WipeWritePermOfBrokerReply,
     WritePermOfBrokerRequest,
@@ -115,6 +116,9 @@ NOTIFY_MIN_BROKER_ID_CHANGE = broker(
 )
 EXCHANGE_BROKER_HA_INFO = broker(
     "EXCHANGE_BROKER_HA_INFO", ExchangeHAInfo, ExchangeHAInfo, since=R_5_0_0
+)
+RESET_MASTER_FLUSH_OFFSET = broker(
+    "RESET_MASTER_FLUSH_OFFSET", ResetMasterFlushOffsetRequest, since=R_5_0_0
 )
 ADD_BROKER = broker("ADD_BROKER", AddBrokerRequest, since=R_5_0_0)  # to a container of brokers
 REMOVE_BROKER = broker("REMOVE_BROKER", RemoveBrokerRequest, since=R_5_0_0)

@@ -175,6 +175,12 @@ class ExchangeHAInfo(Header):
     master_address: str | None = None
 
 
+class ResetMasterFlushOffsetRequest(Header):
+    """Upstream: ResetMasterFlushOffsetHeader."""
+
+    master_flush_offset: Long | None = None
+
+
 class AddBrokerRequest(Header):
     """Upstream: AddBrokerRequestHeader."""
 

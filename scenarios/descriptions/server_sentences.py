@@ -60,6 +60,9 @@ from rocketmq_emulator.facts import (
 )
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.codes import RequestCode
+from rocketmq_emulator.scenarios.descriptions.acting_master_sentences import (
+    ACTING_MASTER_SENTENCES,
+)
 from rocketmq_emulator.scenarios.descriptions.names import NodeNames
 from rocketmq_emulator.scenarios.descriptions.replication_sentences import REPLICATION_SENTENCES
 
@@ -191,6 +194,7 @@ def _write_perm(fact: WritePermChanged, *_: object) -> str:
 
 SERVER_SENTENCES: Mapping[type[Fact], Sentence] = {
     **REPLICATION_SENTENCES,
+    **ACTING_MASTER_SENTENCES,
     ConnectionOpened: _opened,
     ConnectionClosed: lambda fact, entry, names: (
         f"has no connection with {_peer(entry, names)} any more: {fact.reason}"

@@ -5,7 +5,8 @@ with a timeout of its own that counts from the put: the shorter one is waited fo
 both are judged in time.  A timeout changes only the code: the message is stored.  A SYNC_MASTER of
 4.x waits for any one slave, and not at all if none is connected or the best is too far behind
 (SLAVE_NOT_AVAILABLE).  One of 5.x waits for ``in_sync_replicas``, itself included: 1 by default,
-so for none.
+so for none.  If a slave may act as the master, fewer replicas in sync refuse the put, or are
+waited for (``auto_in_sync_replicas``).
 
 Upstream: CommitLog.asyncPutMessage, submitFlushRequest, submitReplicaRequest (4.x);
 handleDiskFlushAndHA, GroupTransferService (5.x).
@@ -19,7 +20,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from rocketmq_emulator.net.held_calls import FLUSHED_TO, UpTo
 from rocketmq_emulator.net.results import Reply, Result, Wait
 from rocketmq_emulator.protocol.codes import ResponseCode
-from rocketmq_emulator.protocol.messages.properties import WAIT, property_of
 
 if TYPE_CHECKING:
     from rocketmq_emulator.broker.state.broker import Broker
@@ -30,12 +30,6 @@ ANY_SLAVE = 2  # replicas: the master, and one slave
 def replicated_to(replicas: int) -> str:
     """The watermark of the position up to which so many *replicas* have the log."""
     return f"replicated_to {replicas}"
-
-
-def waits_for_safety(properties: str) -> bool:
-    """Whether the WAIT property is not ``false``.  Upstream: Message.isWaitStoreMsgOK."""
-    waits = property_of(properties, WAIT)
-    return waits is None or waits.lower() == "true"
 
 
 class _Safety(NamedTuple):
@@ -97,7 +91,8 @@ class Acknowledging:
             return 0, True
         if not broker.ha.is_counting:
             return ANY_SLAVE, broker.ha.is_slave_ok()
-        replicas = broker.config.in_sync_replicas
+        acting = broker.config.slave_acting_master
+        replicas = broker.replicas_needed()[0] if acting else broker.config.in_sync_replicas
         return replicas if replicas > 1 else 0, True
 
 

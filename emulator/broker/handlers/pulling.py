@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
-from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.broker.state.broker import MASTER_ONLINE, Broker
 from rocketmq_emulator.broker.store.appender import MessageToStore, PutRefused
 from rocketmq_emulator.broker.store.reading import GetResult, GetStatus, MessageFilter
 from rocketmq_emulator.broker.tables.checks import check_property_filter
@@ -173,6 +173,8 @@ class PullMessageProcessor:
         self.held_count += 1
 
         def wants(arrived: Arrival) -> bool:
+            if arrived is MASTER_ONLINE:
+                return True
             is_new = self._arrivals_wake and arrived[0] > offset
             return is_new and (wanted is None or self._wakes(request, wanted, arrived))
 
@@ -182,6 +184,8 @@ class PullMessageProcessor:
             return self._second_pass(call)
 
         bell = (request.topic, request.queue_id)
+        if self._is_slave:
+            self._broker.held_queues.add(bell)
         return Wait(
             bell,
             until_ms,

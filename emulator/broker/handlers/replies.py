@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from rocketmq_emulator.broker.handlers.acknowledging import Acknowledging, waits_for_safety
+from rocketmq_emulator.broker.handlers.acknowledging import Acknowledging
 from rocketmq_emulator.broker.store.appender import PutRefused
-from rocketmq_emulator.broker.store.put_chain import delay_level
+from rocketmq_emulator.broker.store.put_chain import delay_level, waits_for_safety
 from rocketmq_emulator.facts import ReplyNotPushed, ReplyPushed
 from rocketmq_emulator.net.results import Call, InvokePeer, Refusal, Reply, Result
 from rocketmq_emulator.protocol.catalog import PUSH_REPLY_MESSAGE_TO_CLIENT

@@ -207,7 +207,7 @@ class RuntimeInfoProcessor:
 
         Upstream: BrokerController.isSpecialServiceRunning.
         """
-        is_active = "false" if self._broker.config.is_slave else "true"
+        is_active = "true" if self._broker.has_special_services else "false"
         return {"brokerActive": is_active, **self._timers(now_ms)}
 
     def _timers(self, now_ms: int) -> dict[str, str]:
@@ -264,7 +264,8 @@ class ReplicaProcessor:
         """The end of the log and the connected slaves; of a slave, the state of its copy."""
         broker = self._broker
         if broker.ha_client is not None:
-            body = HARuntimeInfo(ha_client_runtime_info=broker.ha_client.runtime_info())
+            copy = broker.ha_client.runtime_info(broker.master_flush_offset)
+            body = HARuntimeInfo(ha_client_runtime_info=copy)
         elif broker.ha is not None:
             body = broker.ha.runtime_info()
         else:

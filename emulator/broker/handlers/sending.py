@@ -15,7 +15,7 @@ import random
 from collections.abc import Callable
 from functools import partial
 
-from rocketmq_emulator.broker.handlers.acknowledging import Acknowledging, waits_for_safety
+from rocketmq_emulator.broker.handlers.acknowledging import Acknowledging
 from rocketmq_emulator.broker.state.broker import Broker
 from rocketmq_emulator.broker.store.appender import (
     MessageToStore,
@@ -23,7 +23,7 @@ from rocketmq_emulator.broker.store.appender import (
     PutResult,
     PutStatus,
 )
-from rocketmq_emulator.broker.store.put_chain import delay_level, java_long
+from rocketmq_emulator.broker.store.put_chain import delay_level, java_long, waits_for_safety
 from rocketmq_emulator.broker.tables.checks import check_writable, client_retries_max
 from rocketmq_emulator.facts import SendRefused
 from rocketmq_emulator.net.results import Call, Refusal, Reply, Result, Wait
@@ -120,6 +120,10 @@ PUT_REFUSALS = {
     PutStatus.WHEEL_TIMER_MSG_ILLEGAL: (ResponseCode.MESSAGE_ILLEGAL, "{reason}"),
     PutStatus.WHEEL_TIMER_FLOW_CONTROL: (ResponseCode.SYSTEM_ERROR, "{reason}"),
     PutStatus.WHEEL_TIMER_NOT_ENABLE: (ResponseCode.SYSTEM_ERROR, "{reason}"),
+    PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH: (
+        ResponseCode.SYSTEM_ERROR,
+        "in-sync replicas not enough",
+    ),
 }
 
 

@@ -1,6 +1,7 @@
 """Requests that a slave refuses before their handlers are called.
 
 A slave of 5.x rejects every send, and pulls unless ``slave_read`` is on, as a busy broker does.
+If it may act as the master, sends come to its store, which refuses them, as in 4.x.
 One of 4.x passes both on: it answers pulls, and its store refuses sends.  Changes of topics and
 groups are refused by some releases; elsewhere they last until the next copy of the master's
 tables.  Refusals that come after checks of the request are in the handlers: those of transactions,
@@ -33,6 +34,7 @@ NO_CHANGES = (
     "Can't modify topic or subscription group from slave broker, please execute it from master "
     "broker."
 )
+NO_MASTER = "no master available along with {host}"
 SENDS = frozenset(
     {
         catalog.SEND_MESSAGE.code,
@@ -61,6 +63,14 @@ SLAVE_REFUSALS = (
         ResponseCode.SYSTEM_BUSY,
         REJECTED,
         lambda release: release >= SLAVES_REJECT_REQUESTS,
+        lambda config: not config.slave_acting_master,
+    ),
+    SlaveRefusal(
+        frozenset({catalog.CONSUMER_SEND_MSG_BACK.code}),
+        ResponseCode.SYSTEM_ERROR,
+        NO_MASTER,
+        lambda release: release >= SLAVES_REJECT_REQUESTS,
+        lambda config: config.slave_acting_master,
     ),
     SlaveRefusal(
         frozenset({catalog.PULL_MESSAGE.code, catalog.LITE_PULL_MESSAGE.code}),
@@ -93,7 +103,7 @@ def with_slave_refusals(table: Table, broker: Broker) -> Table:
     for refusal in SLAVE_REFUSALS:
         if refusal.known_in(broker.release):
             for code in refusal.codes & table.keys():
-                rpc, handler = table[code]
+                rpc, handler = guarded[code]
                 guarded[code] = rpc, partial(_refuse_or_pass_on, broker, refusal, handler)
     return guarded
 
@@ -103,7 +113,7 @@ def _refuse_or_pass_on(
 ) -> Result:
     if not refusal.applies(broker.config):
         return handler(call)
-    code, remark = refusal.response_code, refusal.remark
+    code, remark = refusal.response_code, refusal.remark.format(host=broker.host)
     if call.command.code in SENDS and broker.wants(SendRefused):
         broker.note(SendRefused(call.request.topic or "", code, remark))
     return Reply(code=code, remark=remark)

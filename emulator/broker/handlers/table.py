@@ -15,6 +15,7 @@ from rocketmq_emulator.broker.handlers.housekeeping import (
     AdvanceTimeProcessor,
     HousekeepingProcessor,
 )
+from rocketmq_emulator.broker.handlers.members import MemberProcessor
 from rocketmq_emulator.broker.handlers.messages import QueryMessageProcessor
 from rocketmq_emulator.broker.handlers.offsets import ConsumerManageProcessor, GroupOffsetProcessor
 from rocketmq_emulator.broker.handlers.overview import OverviewProcessor
@@ -134,6 +135,7 @@ def _query_rows(broker: Broker) -> tuple[Row, ...]:
     consumption = ConsumptionProcessor(broker)
     cleaning = HousekeepingProcessor(broker)
     replicas = ReplicaProcessor(broker)
+    members = MemberProcessor(broker)
     return (
         Row(catalog.GET_BROKER_RUNTIME_INFO, runtime.runtime_info),
         Row(catalog.VIEW_BROKER_STATS_DATA, runtime.stats_item),
@@ -156,4 +158,7 @@ def _query_rows(broker: Broker) -> tuple[Row, ...]:
         Row(catalog.DELETE_EXPIRED_COMMITLOG, cleaning.delete_expired),
         Row(catalog.GET_BROKER_HA_STATUS, replicas.ha_status),
         Row(catalog.GET_BROKER_EPOCH_CACHE, replicas.epoch_cache),
+        Row(catalog.NOTIFY_MIN_BROKER_ID_CHANGE, members.min_broker_changed),
+        Row(catalog.EXCHANGE_BROKER_HA_INFO, members.exchange_ha_info),
+        Row(catalog.RESET_MASTER_FLUSH_OFFSET, members.reset_flush_offset),
     )

@@ -16,9 +16,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rocketmq_emulator.broker.handlers.acknowledging import Acknowledging, waits_for_safety
+from rocketmq_emulator.broker.handlers.acknowledging import Acknowledging
 from rocketmq_emulator.broker.store.appender import PutRefused, PutStatus, stored_again
-from rocketmq_emulator.broker.store.put_chain import delay_level, java_long
+from rocketmq_emulator.broker.store.put_chain import delay_level, java_long, waits_for_safety
 from rocketmq_emulator.broker.store.transaction_checks import real_queue
 from rocketmq_emulator.facts import EndTransactionRefused, TransactionEnded
 from rocketmq_emulator.net.results import NO_REPLY, Call, Refusal, Reply, Result
@@ -84,6 +84,10 @@ PUT_REFUSALS = {  # EndTransactionProcessor.sendFinalMessage
     PutStatus.WHEEL_TIMER_MSG_ILLEGAL: (ResponseCode.MESSAGE_ILLEGAL, "{reason}"),
     PutStatus.WHEEL_TIMER_FLOW_CONTROL: (ResponseCode.SYSTEM_ERROR, "{reason}"),
     PutStatus.WHEEL_TIMER_NOT_ENABLE: (ResponseCode.SYSTEM_ERROR, "{reason}"),
+    PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH: (
+        ResponseCode.SYSTEM_ERROR,
+        "in-sync replicas not enough",
+    ),
 }
 
 

@@ -44,13 +44,15 @@ def _nobody() -> None:
 class HaClient:
     """Copies the log of the master at ``master_address`` into *copied*.
 
-    The shell connects: it calls ``connected`` with each new stream, and waits for ``on_ended``.
+    The shell connects: it calls ``connected`` with each new stream, and waits for ``on_ended``;
+    ``on_woken`` ends its pause before the next try.
     """
 
     def __init__(
         self, copied: CopiedLog, config: BrokerConfig, scheduling: Scheduling, note: Note
     ) -> None:
         self.on_ended: Callable[[], object] = _nobody
+        self.on_woken: Callable[[], object] = _nobody
         self.master_address: str | None = config.ha_master_address or None
         self.waits_before_connecting = False  # the last connection ended with an error (5.x)
         self.connect_interval_ms = config.ha_connect_interval_ms
@@ -66,7 +68,7 @@ class HaClient:
         self._look: Timer | None = None
         self._flow = FlowMonitor(self._read_ms)
 
-    def runtime_info(self) -> HAClientRuntimeInfo:
+    def runtime_info(self, master_flush_offset: int = 0) -> HAClientRuntimeInfo:
         """The copy, for tools (5.x).  Upstream: DefaultHAService.getRuntimeInfo."""
         return HAClientRuntimeInfo(
             master_addr=self.master_address,
@@ -74,6 +76,7 @@ class HaClient:
             max_offset=self._copied.end_position,
             last_read_timestamp=self._read_ms,
             last_write_timestamp=self._wrote_ms,
+            master_flush_offset=master_flush_offset,
         )
 
     def connected(self, transport: Transport) -> HaClient:

@@ -129,7 +129,7 @@ class SlaveSynchronize:
         if now_ms - self._synced_ms > FULL_AFTER_MS:
             steps += (*STEPS, REQUEST_MODES)
             steps += () if self.tables.timers is None else (TIMER_METRICS,)
-        if self.tables.timers is not None:
+        if self.tables.timers is not None and not self.tables.timers.is_dequeuing:
             steps.append(TIMER_CHECKPOINT)
         return steps
 

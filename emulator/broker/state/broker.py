@@ -20,12 +20,14 @@ import msgspec
 
 from rocketmq_emulator.broker.replication.ha_client import HaClient
 from rocketmq_emulator.broker.replication.ha_service import HaService
+from rocketmq_emulator.broker.replication.member_group import MemberGroup, MinBrokerChange
 from rocketmq_emulator.broker.replication.scheduling import Scheduling
 from rocketmq_emulator.broker.replication.slave_synchronize import (
     CopiedTables,
     SlaveSynchronize,
 )
 from rocketmq_emulator.broker.state.topic_routes import TopicRouteInfo
+from rocketmq_emulator.broker.store.appender import MessageToStore, PutRefused, PutStatus
 from rocketmq_emulator.broker.store.delays import ScheduleMessageService
 from rocketmq_emulator.broker.store.put_chain import (
     PutChain,
@@ -34,6 +36,7 @@ from rocketmq_emulator.broker.store.put_chain import (
     prepare_half,
     set_delay_level,
     set_timer,
+    waits_for_safety,
 )
 from rocketmq_emulator.broker.store.store import Store, StoreLoading
 from rocketmq_emulator.broker.store.timer_messages import TimerMessageStore
@@ -59,6 +62,7 @@ from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
 from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.protocol.messages.message_ids import host_bytes
 from rocketmq_emulator.protocol.messages.misuses import Misuses
+from rocketmq_emulator.protocol.requests.nameserver import ExchangeHAInfo
 from rocketmq_emulator.settings.config import BrokerConfig
 from rocketmq_emulator.settings.quirks import class_for
 from rocketmq_emulator.settings.releases import (
@@ -79,6 +83,7 @@ from rocketmq_emulator.text.values import next_port
 WaitingBytes = Callable[[Peer], int]  # that wait to be sent to a client
 Waiting = Callable[[PoolName], tuple[int, int]]  # waiting requests, ms the oldest has waited
 Announce = Callable[[Sequence[TopicConfig] | None, Hashable | None], None]  # None: every topic
+MASTER_ONLINE = (-1, 0)  # instead of an arrival: it ends every held pull of a queue
 REGISTER_MS_MAX, REGISTER_MS_MAX_5 = 6_000, 24_000
 
 
@@ -142,6 +147,12 @@ class Broker:
         self.ha: HaService | None = None  # both from ``connect_replicas`` on
         self.ha_client: HaClient | None = None
         self.slave_synchronize: SlaveSynchronize | None = None
+        self.members = MemberGroup(config)
+        self.has_special_services = not config.is_slave  # or will have when its shell starts
+        self.held_queues: set[tuple[str, int]] = set()  # a slave held pulls of them
+        self.on_min_broker_changed: Callable[[MinBrokerChange], object] = _no_members
+        self.init_max_offset = self.store.log.end_position  # brokerInitMaxOffset
+        self.master_flush_offset = 0  # at a slave: that of its master, or as it was set
         self.delays = ScheduleMessageService(
             self.store, disk, config, note=self.note, began_ms=now_ms
         )
@@ -158,8 +169,10 @@ class Broker:
         dead = dead_letters(self._make_dlq_topic, may_wait=may_wait)
         half = prepare_half(has_transaction_id=self.release >= HALF_HAS_TRANSACTION_ID)
         aside = set_delay_level(store.levels, store.check)
+        asks_replicas = config.slave_acting_master and self.is_sync_master
+        last = (self._with_enough_replicas,) if asks_replicas else ()
         if self.release < TIMER_MESSAGES_KNOWN:
-            puts = PutChain(store, (dead, half, aside))
+            puts = PutChain(store, (dead, half, aside, *last))
             puts.on_half = self.transactions.half_stored
             return puts
         if config.timer_wheel:
@@ -167,7 +180,7 @@ class Broker:
                 store, disk, config, note=self.note, rng=rng, began_ms=now_ms
             )
         timed: PutTransform = set_timer(config, self.timers, store.check)
-        puts = PutChain(store, (dead, half, timed, aside), of_batches=(timed,))
+        puts = PutChain(store, (dead, half, timed, aside, *last), of_batches=(timed, *last))
         puts.on_half = self.transactions.half_stored
         if self.timers is not None:
             puts.on_timed = timers.enqueue
@@ -238,6 +251,56 @@ class Broker:
         is_told = not self.config.ha_master_address
         if self.ha_client is not None and is_told and its_ha_address:
             self.ha_client.master_address = its_ha_address
+
+    def take_ha_info(self, found: ExchangeHAInfo) -> None:
+        """Copy from the HA address that a master has sent, from the next connection on.
+
+        Upstream: AdminBrokerProcessor.updateBrokerHaInfo.
+        """
+        if self.ha_client is not None:
+            self.ha_client.master_address = found.master_ha_address
+        if self.config.sync_master_flush_offset and not self.master_flush_offset:
+            self.master_flush_offset = found.master_flush_offset or 0
+
+    def lose_master(self) -> None:
+        """Forget the master, which NameServers no longer have; an open HA stream stays.
+
+        Upstream: BrokerController.onMasterOffline.
+        """
+        self.learn_master(None, None)
+        if self.ha_client is not None:
+            self.ha_client.master_address = None
+
+    def answer_held_pulls(self) -> None:
+        """Answer every held pull: the master is back.
+
+        Upstream: PullRequestHoldService.notifyMasterOnline.
+        """
+        queues, self.held_queues = sorted(self.held_queues), set()
+        for queue in queues:
+            self._ring(queue, MASTER_ONLINE)
+
+    def replicas_needed(self) -> tuple[int, int]:
+        """How many replicas must have a put, and how many are alive and not too far behind.
+
+        This master is one of both.  Upstream: CommitLog.calcNeedAckNums.
+        """
+        config, ha = self.config, self.ha
+        in_sync = min(self.members.alive_count, 1 if ha is None else ha.in_sync_count())
+        if not config.auto_in_sync_replicas:
+            return config.in_sync_replicas, in_sync
+        return max(min(config.in_sync_replicas, in_sync), config.min_in_sync_replicas), in_sync
+
+    def _with_enough_replicas(self, message: MessageToStore, _now_ms: int) -> MessageToStore:
+        """The last transform of a put: raises ``PutRefused`` if too few replicas are in sync.
+
+        A put that does not wait for replicas passes.
+        """
+        needed, in_sync = self.replicas_needed()
+        if needed > in_sync and waits_for_safety(message.properties):
+            why = f"{needed} replicas must have the message, {in_sync} are in sync"
+            raise PutRefused(PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH, why)
+        return message
 
     def restart_replicas(self) -> None:
         """End the connections to slaves and to the master: the log was removed."""
@@ -486,6 +549,10 @@ def ha_address(address: str, config: BrokerConfig) -> str:
     """
     own = config.ha_port if config.parsed_release >= HA_PORT_IS_SET else 0
     return f"{address.rpartition(':')[0]}:{own}" if own else next_port(address)
+
+
+def _no_members(_change: MinBrokerChange) -> None:
+    """The default of ``on_min_broker_changed``: no task follows the members."""
 
 
 def _no_pools(_config: BrokerConfig) -> None:

@@ -88,6 +88,7 @@ class PutStatus(enum.Enum):
     WHEEL_TIMER_MSG_ILLEGAL = enum.auto()
     WHEEL_TIMER_FLOW_CONTROL = enum.auto()
     WHEEL_TIMER_NOT_ENABLE = enum.auto()
+    IN_SYNC_REPLICAS_NOT_ENOUGH = enum.auto()
 
 
 # The disk may take the same message later: it was full, or the process had no file left.

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 DOCUMENT = "delayOffset.json"
 FIRST_TICK_MS = 1_000  # ScheduleMessageService.FIRST_DELAY_TIME
+STEPS_PER_VERSION = 200  # BrokerConfig.delayOffsetUpdateVersionStep: looks count there too
 TICK_INTERVAL_MS = 100  # ScheduleMessageService.DELAY_FOR_A_WHILE
 DELIVERIES_MAX = 1_000  # ours, in one call: other tasks must not wait long
 
@@ -74,12 +75,15 @@ class ScheduleMessageService:
         self._document = Document(
             disk, DOCUMENT, DelayOffsetSerializeWrapper, config.parsed_release, note
         )
-        saved = self._document.load() or DelayOffsetSerializeWrapper()
+        found = self._document.load()
+        saved = found or DelayOffsetSerializeWrapper()
         self.offset_table = self._within_the_log(saved.offset_table)
         self._data_version = saved.data_version
         if self._data_version is None and config.parsed_release >= OFFSETS_HAVE_VERSION:
             self._data_version = DataVersion(timestamp=began_ms)
-        self._is_dirty = False
+        # The version that slaves copy must survive a restart, although there is no progress yet.
+        self._is_dirty = found is None and self._data_version is not None
+        self._progress_count = 0
         self._moved_ms: dict[tuple[int, int], int] = {}  # of waiting messages: by level, offset
 
     def _within_the_log(self, saved: Mapping[int, int]) -> dict[int, int]:
@@ -203,10 +207,24 @@ class ScheduleMessageService:
             self._data_version = found.data_version
         return is_new
 
+    def take_back(self, text: bytes) -> bool:
+        """``copy`` a slave's table unless its version is older; returns whether it is not.
+
+        Upstream: BrokerPreOnlineService.syncMetadataReverse.
+        """
+        found = decode_unlimited_body(text, DelayOffsetSerializeWrapper)
+        version, own = found.data_version, self._data_version
+        if version is None or (own is not None and own.order > version.order):
+            return False
+        self.copy(text)
+        self.offset_table = self._within_the_log(self.offset_table)
+        return True
+
     def reset(self, now_ms: int) -> None:
         """Remove the progress of all levels; to be called after a reset of the store."""
         self.offset_table = {}
         self._moved_ms.clear()
+        self._progress_count = 0
         self._first_tick_ms = now_ms
         self._document.save(self.wrapper())
         self._is_dirty = False
@@ -268,7 +286,14 @@ class ScheduleMessageService:
             self._note(DelayedMessageDropped(queue, head.level, reason, key))
         else:
             self._note(DelayedDelivered(queue, head.level, late_ms - early_ms))
+        self._progressed(head, now_ms)
+        return True
+
+    def _progressed(self, head: _Head, now_ms: int) -> None:
+        """Upstream: ScheduleMessageService.updateOffset."""
         self._moved_ms.pop((head.level, head.offset), None)
         self.offset_table[head.level] = head.offset + 1
         self._is_dirty = True
-        return True
+        self._progress_count += 1
+        if self._data_version is not None and self._progress_count % STEPS_PER_VERSION == 0:
+            self._data_version = self._data_version.next(now_ms)

@@ -48,6 +48,7 @@ from rocketmq_emulator.protocol.messages.properties import (
     TIMER_OUT_MS,
     TRANSACTION_ID,
     UNIQ_KEY,
+    WAIT,
     property_of,
     with_property,
     without_property,
@@ -134,6 +135,12 @@ class PutChain:
             puts[0].timer_text = messages[0].properties
             self.on_timed()
         return puts
+
+
+def waits_for_safety(properties: str) -> bool:
+    """Whether the WAIT property is not ``false``.  Upstream: Message.isWaitStoreMsgOK."""
+    waits = property_of(properties, WAIT)
+    return waits is None or waits.lower() == "true"
 
 
 def dead_letters(make_topic: Callable[[str, int], object], *, may_wait: bool) -> PutTransform:

@@ -255,6 +255,23 @@ class TimerMessageStore:
         self._read_ms = copied.read_ms
         self._write(copied)
 
+    def take_back(self, slaves: TimerCheckpoint) -> bool:
+        """Take a slave's progress unless its version is older; returns whether it is not.
+
+        Upstream: BrokerPreOnlineService.syncMetadataReverse.
+        """
+        if self._saved.order > slaves.order:
+            return False
+        self.copy_checkpoint(slaves)
+        self._write(
+            self._saved._replace(
+                state_version=slaves.state_version,
+                saved_ms=slaves.saved_ms,
+                counter=slaves.counter,
+            )
+        )
+        return True
+
     # Advancing time -------------------------------------------------------------------
 
     def advance(self, ms: int) -> None:

@@ -341,6 +341,11 @@ class TimerCheckpoint(NamedTuple):
         slot_ms, _ = rule.slot_of(out_ms, store_ms)
         return (slot_ms, offset) < (self.read_ms, self.slot_offset)
 
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """As ``DataVersion.order``."""
+        return self.state_version, self.counter, self.saved_ms
+
     def encode_for_slave(self) -> bytes:
         """The 56 bytes of the answer to GET_TIMER_CHECK_POINT."""
         return _SENT.pack(*self[:7])

@@ -197,6 +197,18 @@ class ConsumerOffsets:
         self._changes += 1
         self.persist(now_ms)
 
+    def take_back(self, slaves: ConsumerOffsetSerializeWrapper, now_ms: int) -> bool:
+        """``copy`` the table of a slave unless its version is older; returns whether it is not.
+
+        So offsets may also go back, to what the slave copied last: versions count only every
+        500th commit.  Upstream: BrokerPreOnlineService.syncMetadataReverse.
+        """
+        version = slaves.data_version
+        if version is None or self._data_version.order > version.order:
+            return False
+        self.copy(slaves, now_ms)
+        return True
+
     def persist(self, now_ms: int) -> None:
         """Write the table at once if it has changed."""
         for _ in self.persisting(now_ms):
@@ -207,7 +219,7 @@ class ConsumerOffsets:
         upto = self._changes
         if self._written == upto:
             return
-        if self._has_version:
+        if self._has_version and not self._data_version.timestamp:
             self._data_version = msgspec.structs.replace(self._data_version, timestamp=now_ms)
         text = yield from self._text()
         # Between the slices ``persist`` may have written a newer table.

@@ -6,12 +6,12 @@ The request processors read and change it; the shell calls ``closed`` for closed
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 from rocketmq_emulator.facts import NameServerReset
 from rocketmq_emulator.nameserver.state.routes import Routes, SmallestIdChanged
 from rocketmq_emulator.nameserver.state.settings import KVConfig, NameServerSettings
-from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.requests.nameserver import NotifyMinBrokerIdChangeRequest
 from rocketmq_emulator.settings.releases import (
     MIN_BROKER_ID_NOTIFIED,
@@ -22,23 +22,24 @@ from rocketmq_emulator.settings.releases import (
 if TYPE_CHECKING:
     from rocketmq_emulator.disk.port import Disk
     from rocketmq_emulator.facts import Note
-    from rocketmq_emulator.net.results import Peer, Push
-    from rocketmq_emulator.protocol.fields import Header
+    from rocketmq_emulator.net.results import Peer
     from rocketmq_emulator.settings.config import NameServerConfig
 
 SCAN_INTERVAL_MS, SCAN_INTERVAL_5_MS = 10_000, 5_000
 
 
-def no_push(_peer: Peer, _code: int, _header: Header | None, _body: bytes) -> bool:
-    """The default ``push``, which sends nothing."""
-    return False
+Notify: TypeAlias = Callable[[str, NotifyMinBrokerIdChangeRequest], object]
+
+
+def no_notice(_address: str, _header: NotifyMinBrokerIdChangeRequest) -> None:
+    """The default ``notify``, which sends nothing."""
 
 
 class NameServer:
     """State of one NameServer.  *started_ms* is used only if routes are refused after a start.
 
-    Set ``push`` to let it notify brokers.  ``unknown_is_silent``: requests with an unknown code
-    are not answered.
+    Set ``notify(address, header)`` to let it notify brokers.  ``unknown_is_silent``: requests with
+    an unknown code are not answered.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class NameServer:
         *,
         disk: Disk,
         note: Note,
-        push: Push = no_push,
+        notify: Notify = no_notice,
         started_ms: int = 0,
     ) -> None:
         self.settings = NameServerSettings(config)
@@ -55,7 +56,7 @@ class NameServer:
         self.note = note
         self.kv_config = KVConfig(disk, config.kv_entries_max)
         self.routes = Routes(self.settings, note, self._notify_smallest_id)
-        self.push = push
+        self.notify = notify
         self.unknown_is_silent = self.release < UNKNOWN_CODE_REFUSED
         own_ms = SCAN_INTERVAL_5_MS if self.release >= SCAN_EVERY_5_S else SCAN_INTERVAL_MS
         self.scan_interval_ms = config.scan_interval_ms or own_ms
@@ -85,8 +86,7 @@ class NameServer:
     def _notify_smallest_id(self, change: SmallestIdChanged) -> None:
         """5.x: notify replicas of the smallest id: the replica with it may act as the master.
 
-        Upstream opens a connection for this request; here it is pushed over the connection on
-        which the replica registered.  Upstream: notifyMinBrokerIdChanged.
+        Upstream: RouteInfoManager.notifyMinBrokerIdChanged, which leaves the broker name out.
         """
         config = self.settings.config
         if self.release < MIN_BROKER_ID_NOTIFIED or not config.notify_min_broker_id_changed:
@@ -94,13 +94,9 @@ class NameServer:
         replicas = change.replicas
         header = NotifyMinBrokerIdChangeRequest(
             min_broker_id=replicas.smallest_id,
-            broker_name=replicas.broker,
             min_broker_addr=replicas.addresses[replicas.smallest_id],
             offline_broker_addr=change.gone_address,
             ha_broker_addr=change.new_ha_address,
         )
         for address in change.addresses_to_notify():
-            key = self.routes.key(replicas.cluster, address)
-            found = self.routes.live.broker_live_table.get(key)
-            if found is not None:
-                self.push(found.peer, catalog.NOTIFY_MIN_BROKER_ID_CHANGE.code, header, b"")
+            self.notify(address, header)

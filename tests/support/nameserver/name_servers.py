@@ -40,7 +40,7 @@ def a_peer(address: str = "127.0.0.1:50000") -> Peer:
 
 
 class NameServerBench:
-    """One NameServer, its facts and pushes, and its disk, which ``restarted`` keeps."""
+    """One NameServer, its facts and notices, and its disk, which ``restarted`` keeps."""
 
     def __init__(self, release: str = "4.9.7", disk: MemoryDisk | None = None, **settings) -> None:
         self.release = Release.parse(release)
@@ -48,12 +48,12 @@ class NameServerBench:
         self.disk = disk or MemoryDisk()
         self.facts: list = []
         self.slices = 0  # of the last answer
-        self.pushed: list = []
+        self.notices: list = []  # (address, header)
         self.server = NameServer(
             NameServerConfig(release=release, **settings),
             disk=self.disk,
             note=self.facts.append,
-            push=self._push,
+            notify=lambda *notice: self.notices.append(notice),
         )
         self.handlers = handler_table(self.server)
 
@@ -121,10 +121,6 @@ class NameServerBench:
             self.server.kv_config._config_table,
         )
         return msgspec.json.encode(known)
-
-    def _push(self, peer, code, header, body) -> bool:
-        self.pushed.append((peer, code, header))
-        return True
 
 
 def topics(*names: str, perm: int = 6, queues: int = 4, flag: int = 0) -> dict[str, TopicConfig]:

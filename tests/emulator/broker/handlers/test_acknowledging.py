@@ -362,3 +362,37 @@ async def test_a_reply_message_is_pushed_at_once_and_answered_when_slaves_have_i
     assert code_of(replier) is None
     slave.report()
     assert code_of(replier) == SUCCESS
+
+
+ACTING = {"slave_acting_master": True, "in_sync_replicas": 2}
+NOT_ENOUGH = (1, "in-sync replicas not enough")
+
+
+async def test_r14_a_put_that_needs_more_replicas_than_are_in_sync_is_refused() -> None:
+    bench = a_sync_master(LAST_5, **ACTING)
+    client = bench.client()
+    answer = client.send_message(TOPIC)
+    assert (answer.code, answer.remark) == NOT_ENOUGH
+    batch = client.send_message(TOPIC, encode_batch([BatchMessage(b"x")]), batch=True)
+    assert (batch.code, batch.remark) == NOT_ENOUGH
+    assert is_stored(bench, 0)
+    no_wait = client.send_message(TOPIC, properties="WAIT\x01false")
+    assert no_wait.code == SUCCESS
+
+
+async def test_r14_with_auto_in_sync_replicas_the_master_alone_is_enough() -> None:
+    bench = a_sync_master(LAST_5, **ACTING, auto_in_sync_replicas=True)
+    assert bench.client().send_message(TOPIC).code == SUCCESS
+    least = {"in_sync_replicas": 3, "min_in_sync_replicas": 2, "auto_in_sync_replicas": True}
+    needy = a_sync_master(LAST_5, slave_acting_master=True, **least)
+    answer = needy.client().send_message(TOPIC)
+    assert (answer.code, answer.remark) == NOT_ENOUGH
+
+
+async def test_r14_a_connection_counts_only_as_often_as_replicas_are_registered() -> None:
+    bench = a_sync_master(LAST_5, **ACTING, total_replicas=2)
+    SlaveStream(bench).report(0)
+    assert bench.client().post(TOPIC) is None  # held until the slave has it
+    bench.broker.members.polled({0: "127.0.0.1:10911"})
+    answer = bench.client().send_message(TOPIC)
+    assert (answer.code, answer.remark) == NOT_ENOUGH

@@ -183,3 +183,15 @@ async def test_r29_an_arrival_wakes_a_held_pull_at_once_only_at_a_slave_of_5(
         assert (answer.code, b"news" in answer.body) == (0, True)
         nursery.cancel_scope.cancel()
     slave.no_bugs()
+
+
+@pytest.mark.parametrize("queue_id", [0, 2])
+async def test_r40_the_return_of_the_master_ends_every_held_pull(queue_id: int) -> None:
+    slave = a_slave(LAST_5, slave_read=True)
+    client = a_reader(slave)
+    assert client.pull(TOPIC, 0, queue_id=queue_id) is None
+    slave.broker.answer_held_pulls()
+    answer = client.answer_to(client.last_opaque)
+    assert answer is not None
+    assert answer.code == 19
+    slave.no_bugs()

@@ -243,3 +243,24 @@ async def test_a_recall_at_a_slave_is_refused_after_the_setting_is_read(
     answer = client.must(catalog.RECALL_MESSAGE, RecallMessageRequest(TOPIC, handle))
     assert of(answer) == (code, remark)
     assert answer.fields()["MSG_REGION"] == "DefaultRegion"
+
+
+@pytest.mark.parametrize(
+    ("request_to", "code", "remark"),
+    [
+        (a_send, 14, "service not available now."),
+        (a_batch, 14, "service not available now."),
+        (a_send_back, 1, "no master available along with 127.0.0.1"),
+        (an_end, 11, "not set any response code"),
+    ],
+)
+async def test_r22_a_slave_that_may_act_as_the_master_refuses_differently(
+    request_to: Any, code: int, remark: str
+) -> None:
+    slave = with_messages(LAST_5, slave_acting_master=True)
+    end = slave.broker.store.log.end_position
+    answer = request_to(slave.client())
+    assert answer[0] == code, RESPONSE_NAMES.get(answer[0])
+    assert (answer[1] or "").startswith(remark)
+    assert slave.broker.store.log.end_position == end
+    slave.no_bugs()

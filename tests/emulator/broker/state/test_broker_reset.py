@@ -55,6 +55,7 @@ STAYS = {
     ("TimerMessageStore", "on_planned"),
     ("ScheduleMessageService", "_first_tick_ms"),  # ticks count from the reset
     ("TimerMessageStore", "_first_tick_ms"),
+    ("ScheduleMessageService", "_is_dirty"),  # at the start, its version is not on disk yet
 }
 
 

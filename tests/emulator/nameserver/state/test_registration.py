@@ -206,16 +206,16 @@ def test_the_loss_of_a_slave_changes_no_permission_and_is_not_announced() -> Non
     bench.register(slave, broker_id=1, address=SLAVE, **ACTING)
     bench.server.closed(slave, 1)
     assert perms(bench.route("T")) == {"broker-a": 6}
-    assert bench.pushed == []
+    assert bench.notices == []
 
 
 def test_who_registers_again_with_the_smallest_id_is_not_announced() -> None:
     bench, master = NameServerBench("5.3.3", notify_min_broker_id_changed=True), a_peer()
     bench.register(a_peer(), broker_id=1, address=SLAVE, **ACTING)
     bench.register(master, address=MASTER, **ACTING)
-    assert len(bench.pushed) == 1
+    assert len(bench.notices) == 1
     bench.register(master, address=MASTER, **ACTING)
-    assert len(bench.pushed) == 1
+    assert len(bench.notices) == 1
 
 
 def test_without_acting_the_loss_of_a_master_is_not_announced() -> None:
@@ -224,7 +224,7 @@ def test_without_acting_the_loss_of_a_master_is_not_announced() -> None:
     bench.register(master, address=MASTER)
     bench.register(a_peer(), broker_id=1, address=SLAVE)
     bench.server.closed(master, 1)
-    assert (perms(bench.route("T")), bench.pushed) == ({"broker-a": 6}, [])
+    assert (perms(bench.route("T")), bench.notices) == ({"broker-a": 6}, [])
 
 
 def test_all_replicas_learn_who_left_and_the_others_who_came() -> None:

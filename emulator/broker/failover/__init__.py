@@ -1,0 +1,1 @@
+"""Tasks of slaves that act as a master, and of brokers that come back (5.x)."""

@@ -1,0 +1,68 @@
+"""Facts of slaves that act as a master, and of brokers that prepare before they register."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rocketmq_emulator.facts.fact import Fact, Severity
+
+# A slave that acts as the master ------------------------------------------------------
+
+
+class MinBrokerChanged(Fact, frozen=True):
+    """A slave has noticed that another broker has the smallest id of its broker name."""
+
+    min_broker_id: int  # the smallest id that is registered: 0 is the master
+    address: str  # of that broker
+    offline_address: str  # of the broker that had it before, and is lost; empty: none is
+
+
+class ActingMasterBegan(Fact, frozen=True):
+    """A slave has the smallest id: it delivers and checks messages instead of its master.
+
+    It stays a slave: it accepts no message.
+    """
+
+    severity: ClassVar[Severity] = "warning"
+
+    broker_id: int
+
+
+class ActingMasterEnded(Fact, frozen=True):
+    """A slave has no longer the smallest id: it delivers and checks no messages now."""
+
+    broker_id: int
+    min_broker_id: int  # the smallest id that is registered: 0 is the master
+
+
+# A broker that prepares ---------------------------------------------------------------
+
+
+class PreOnlineBegan(Fact, frozen=True):
+    """A broker started isolated: it registers when it has prepared with the others of its name."""
+
+    broker_id: int
+
+
+class PreOnlineWaiting(Fact, frozen=True):
+    """A step of the preparation failed, and is tried again: the first of consecutive failures."""
+
+    address: str  # of the broker or NameServer that it needs
+    step: str  # as in "HA connection"
+    reason: str
+
+
+class MetadataTakenBack(Fact, frozen=True):
+    """A returning master compared one of its tables with that of a slave."""
+
+    address: str  # of the slave
+    table: str  # as in "consumer offsets"
+    is_taken: bool  # whether the slave's version is not older, so its table replaced the own one
+
+
+class PreOnlineEnded(Fact, frozen=True):
+    """A broker that started isolated registers, and serves, from now on."""
+
+    broker_id: int
+    min_broker_id: int  # the smallest id that is registered: 0 is the master
+    took_ms: int  # since it started
