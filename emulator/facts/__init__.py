@@ -5,6 +5,15 @@ Logs, tests, checkers, reports and Spark only read facts.  The schema has a vers
 reader can refuse a schema that it does not know.  docs/facts.md lists all facts.
 """
 
+from rocketmq_emulator.facts.acting_master import (
+    ActingMasterBegan,
+    ActingMasterEnded,
+    MetadataTakenBack,
+    MinBrokerChanged,
+    PreOnlineBegan,
+    PreOnlineEnded,
+    PreOnlineWaiting,
+)
 from rocketmq_emulator.facts.auto_switch import (
     EpochBegun,
     EpochFileUnreadable,
@@ -19,14 +28,6 @@ from rocketmq_emulator.facts.auto_switch import (
     SlaveHandshaken,
     SlaveWithoutEpoch,
     SyncStateSetCheckEnded,
-from rocketmq_emulator.facts.acting_master import (
-    ActingMasterBegan,
-    ActingMasterEnded,
-    MetadataTakenBack,
-    MinBrokerChanged,
-    PreOnlineBegan,
-    PreOnlineEnded,
-    PreOnlineWaiting,
 )
 from rocketmq_emulator.facts.clients import (
     BrokerIsolated,

@@ -65,7 +65,7 @@ def controller_of(cluster: Cluster) -> str:
 def replicas_of(
     cluster: Cluster, kinds: tuple[str, ...] = ("inSyncReplicas", "notInSyncReplicas")
 ) -> dict[str, int]:
-    """The ids of replicas by their addresses, as the controller has them; none without a leader."""
+    """The ids of replicas by their addresses, at the controller; none without a leader."""
     body = json.dumps([MASTER]).encode()
     answer = ask(controller_of(cluster), GET_SYNC_STATE_DATA, {}, body)
     if answer.code:
