@@ -49,7 +49,6 @@ LIVE = {  # upstream's name to the field of BrokerConfig, in the same unit
     "disableConsumeIfConsumerReadSlowly": "disable_slow_consumers",
     "enableCalcFilterBitMap": "calc_filter_bit_map",
     "enableConsumeQueueExt": "consume_queue_ext",
-    "enableNetWorkFlowControl": "network_flow_control",
     "enablePropertyFilter": "property_filter",
     "fileReservedTime": "retained_hours_max",
     "filterSupportRetry": "filter_retries",
@@ -75,6 +74,7 @@ LIVE = {  # upstream's name to the field of BrokerConfig, in the same unit
 }
 LIVE_5_0 = {
     **LIVE,
+    "enableNetWorkFlowControl": "network_flow_control",
     "inSyncReplicas": "in_sync_replicas",
     "waitTimeMillsInLitePullQueue": "lite_pull_wait_ms_max",
 }

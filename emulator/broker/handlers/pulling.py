@@ -263,7 +263,8 @@ class PullMessageProcessor:
 
     def _answer(self, call: Call[PullMessageRequest], found: GetResult, code: int) -> Result:
         request = call.request
-        if code == ResponseCode.SUCCESS and self._drops(call):
+        is_limited = self._broker.config.network_flow_control
+        if is_limited and code == ResponseCode.SUCCESS and self._drops(call):
             return NO_REPLY
         suggested = self._suggested(request.consumer_group, found)
         if code == ResponseCode.PULL_OFFSET_MOVED:
@@ -291,10 +292,8 @@ class PullMessageProcessor:
         Upstream: DefaultPullMessageResultHandler.channelIsWritable.
         """
         broker, request = self._broker, call.request
-        if not broker.config.network_flow_control or broker.release < PULLS_ARE_DROPPED:
-            return False
         waiting_bytes = broker.waiting_bytes(call.peer)
-        if waiting_bytes <= WRITE_BUFFER_BYTES:
+        if waiting_bytes <= WRITE_BUFFER_BYTES or broker.release < PULLS_ARE_DROPPED:
             return False
         queue, peer = broker.queue(request.topic, request.queue_id), call.peer.address
         broker.note(

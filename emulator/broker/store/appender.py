@@ -167,9 +167,10 @@ class Appender:
         size = len(record)
         if message.sys_flag & NOT_INDEXED:
             return PutResult(position, size)
-        return PutResult(
-            position, size, offset, self._add_entry(queue, position, size, block, store_ms)
-        )
+        if self.defers:
+            return PutResult(position, size, offset, self._count(queue, block, store_ms))
+        code = queue.append_record(position, size, block, store_ms, self._levels)
+        return PutResult(position, size, offset, code)
 
     def append_all(
         self, queue: ConsumeQueue, messages: Sequence[MessageToStore], now_ms: int
@@ -195,17 +196,17 @@ class Appender:
             raise self._refused(error) from error
         self._is_write_failing = False
         for put, block in zip(puts, blocks, strict=True):
-            put.code = self._add_entry(queue, put.position, put.size, block, store_ms)
+            put.code = (
+                self._count(queue, block, store_ms)
+                if self.defers
+                else queue.append_record(put.position, put.size, block, store_ms, self._levels)
+            )
         return puts
 
-    def _add_entry(
-        self, queue: ConsumeQueue, position: int, size: int, block: bytes, store_ms: int
-    ) -> int:
-        """Add the entry of a record, or count it as one that follows; returns its code."""
-        if self.defers:
-            queue.unconfirmed += 1
-            return index_code(queue.topic, block, store_ms, self._levels)
-        return queue.append_record(position, size, block, store_ms, self._levels)
+    def _count(self, queue: ConsumeQueue, block: bytes, store_ms: int) -> int:
+        """Count a record as one whose entry follows when it is confirmed; returns its code."""
+        queue.unconfirmed += 1
+        return index_code(queue.topic, block, store_ms, self._levels)
 
     def _refused(self, error: Exception) -> PutRefused:
         if isinstance(error, RecordTooLarge):
