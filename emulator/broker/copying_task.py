@@ -26,18 +26,19 @@ SYNC_STEP_MS_MAX = 3_000  # BrokerOuterAPI.getAllTopicConfig and the others
 async def copy_master(client: HaClient, network: Network) -> NoReturn:
     """Connect, wait until the connection has ended, and begin again; a failure waits before.
 
-    The address of the master comes with registrations: without one this looks again later.
+    The address of the master comes with registrations: without one this looks again later.  In
+    controller mode a new address ends the wait.
     """
     while True:
-        ended = trio.Event()
-        client.on_ended = ended.set
+        ended, woken = trio.Event(), trio.Event()
+        client.on_ended, client.on_woken = ended.set, woken.set
         if await _connect(client, network):
             await ended.wait()
+            woken = trio.Event()
+            client.on_woken = woken.set
             if not client.waits_before_connecting:
                 await trio.lowlevel.checkpoint()
                 continue
-        woken = trio.Event()
-        client.on_woken = woken.set
         with trio.move_on_after(client.connect_interval_ms / 1_000):
             await woken.wait()
 

@@ -16,7 +16,7 @@ import trio
 from rocketmq_emulator.broker.copying_task import copy_master, synchronize_with_master
 from rocketmq_emulator.broker.failover.acting_master import NameServerAsking, SlaveActingMaster
 from rocketmq_emulator.broker.failover.pre_online import PreOnline
-from rocketmq_emulator.broker.handlers.acknowledging import ANY_SLAVE, replicated_to
+from rocketmq_emulator.broker.handlers.acknowledging import replicated_to
 from rocketmq_emulator.broker.handlers.table import NOT_ON_VIP_PORT, handler_table
 from rocketmq_emulator.broker.registration import NameServerRegistration
 from rocketmq_emulator.broker.replication.ha_service import HaService
@@ -203,7 +203,7 @@ def _ports_beside(broker: Broker, server: RemotingServer) -> tuple[PortBeside, .
 def _raise_replicated(server: RemotingServer, ha: HaService) -> None:
     """Answer the puts that wait for what slaves have reported."""
     end = ha.log.end_position
-    for replicas in range(ANY_SLAVE, len(ha.connections) + ANY_SLAVE):
+    for replicas in ha.waited_for():
         server.raise_mark(replicated_to(replicas), min(ha.replicated_to(replicas), end))
 
 

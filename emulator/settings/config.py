@@ -187,7 +187,8 @@ BROKER_RULES = SettingRules(
         (Range(0, PORT_MAX), "ha_port"),
         (Range(1), "ha_heartbeat_interval_ms ha_silence_ms_max ha_connect_interval_ms"),
         (Range(1, HA_FRAME_BYTES_MAX), "ha_frame_bytes_max"),
-        (Range(1, LONG_MAX), "ha_behind_bytes_max"),
+        (Range(1, LONG_MAX), "ha_behind_bytes_max ha_bytes_per_second_max"),
+        (Range(1), "ha_not_caught_up_ms_max"),
         (Range(1), "slave_ack_ms_max in_sync_replicas min_in_sync_replicas"),
         (Range(1), "total_replicas broker_heartbeat_interval_ms broker_silence_ms_max"),
         (Range(1), "member_group_interval_ms heartbeat_call_ms_max"),
@@ -496,6 +497,12 @@ class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
     ha_frame_bytes_max: int = 32_768  # MessageStoreConfig.haTransferBatchSize
     ha_behind_bytes_max: int = 256 * 1024 * 1024  # haSlaveFallbehindMax, in 5.x haMaxGapNotInSync
     ha_connect_interval_ms: int = 5_000  # ours: between tries to connect; HAClient.run waits 5 s
+    ha_flow_control: bool = False  # MessageStoreConfig.haFlowControlEnable (5.x), controller mode
+    ha_bytes_per_second_max: int = 100 * 1024 * 1024  # maxHaTransferByteInSecond: to one slave
+    ha_not_caught_up_ms_max: int = 15_000  # MessageStoreConfig.haMaxTimeSlaveNotCatchup
+    sync_from_last_file: bool = False  # MessageStoreConfig.syncFromLastFile: of an empty slave
+    async_learner: bool = False  # MessageStoreConfig.asyncLearner: a slave that is never in sync
+    all_ack_in_sync_state_set: bool = False  # MessageStoreConfig.allAckInSyncStateSet
     slave_ack_ms_max: int = 3_000  # MessageStoreConfig.slaveTimeout
     in_sync_replicas: int = 1  # MessageStoreConfig.inSyncReplicas (5.x): with the master
     min_in_sync_replicas: int = 1  # MessageStoreConfig.minInSyncReplicas (5.x)

@@ -5,8 +5,9 @@ with a timeout of its own that counts from the put: the shorter one is waited fo
 both are judged in time.  A timeout changes only the code: the message is stored.  A SYNC_MASTER of
 4.x waits for any one slave, and not at all if none is connected or the best is too far behind
 (SLAVE_NOT_AVAILABLE).  One of 5.x waits for ``in_sync_replicas``, itself included: 1 by default,
-so for none.  If a slave may act as the master, fewer replicas in sync refuse the put, or are
-waited for (``auto_in_sync_replicas``).
+so for none; in controller mode, if it is set, for all of the sync-state set.  If a slave may act
+as the master, fewer replicas in sync refuse the put, or are waited for
+(``auto_in_sync_replicas``).
 
 Upstream: CommitLog.asyncPutMessage, submitFlushRequest, submitReplicaRequest (4.x);
 handleDiskFlushAndHA, GroupTransferService (5.x).
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from rocketmq_emulator.broker.replication.ha_service import ANY_SLAVE
 from rocketmq_emulator.net.held_calls import FLUSHED_TO, UpTo
 from rocketmq_emulator.net.results import Reply, Result, Wait
 from rocketmq_emulator.protocol.codes import ResponseCode
@@ -24,11 +26,12 @@ from rocketmq_emulator.protocol.codes import ResponseCode
 if TYPE_CHECKING:
     from rocketmq_emulator.broker.state.broker import Broker
 
-ANY_SLAVE = 2  # replicas: the master, and one slave
-
 
 def replicated_to(replicas: int) -> str:
-    """The watermark of the position up to which so many *replicas* have the log."""
+    """The watermark of the position up to which so many *replicas* have the log.
+
+    ``ALL_IN_SYNC`` is a number of its own: all of the sync-state set.
+    """
     return f"replicated_to {replicas}"
 
 
@@ -92,8 +95,8 @@ class Acknowledging:
         if not broker.ha.is_counting:
             return ANY_SLAVE, broker.ha.is_slave_ok()
         acting = broker.config.slave_acting_master
-        replicas = broker.replicas_needed()[0] if acting else broker.config.in_sync_replicas
-        return replicas if replicas > 1 else 0, True
+        replicas = broker.replicas_needed()[0] if acting else broker.ha.replicas_needed
+        return 0 if replicas in (0, 1) else replicas, True
 
 
 def _when_all(

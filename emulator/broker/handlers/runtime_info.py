@@ -1,7 +1,7 @@
 """A broker's own figures, which tools poll.
 
 Answers GET_BROKER_RUNTIME_INFO and VIEW_BROKER_STATS_DATA in every release, with upstream's keys;
-GET_BROKER_HA_STATUS, and GET_BROKER_EPOCH_CACHE as a broker without a controller (both 5.x).
+GET_BROKER_HA_STATUS and, for a broker with a controller, GET_BROKER_EPOCH_CACHE (both 5.x).
 Requests wait only in pools set by SET_BUSY_POOL; storing takes no measured
 time, so latencies are 0.  Does not count by queue, bytes read from disk, or the delay of reads
 (``GROUP_GET_LATENCY`` and similar items do not exist here).
@@ -15,12 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from rocketmq_emulator.broker.replication.auto_switch import AutoSwitchHaService
 from rocketmq_emulator.broker.state.broker import Broker
 from rocketmq_emulator.broker.tables.checks import java_text
 from rocketmq_emulator.broker.tables.figures import RATE_WINDOWS_S
 from rocketmq_emulator.clocks.sampled_sums import SampledSums
 from rocketmq_emulator.net.results import Call, Refusal, Reply, Result
 from rocketmq_emulator.protocol.bodies.body import encode_body
+from rocketmq_emulator.protocol.bodies.controller import EpochEntryCache
 from rocketmq_emulator.protocol.bodies.extensions import PoolName
 from rocketmq_emulator.protocol.bodies.routes import KVTable
 from rocketmq_emulator.protocol.bodies.stats import HARuntimeInfo
@@ -273,5 +275,19 @@ class ReplicaProcessor:
         return Reply(body=encode_body(body, broker.release))
 
     def epoch_cache(self, _call: Call[Header]) -> Result:
-        """Refused: a broker without a controller has no epochs."""
-        raise Refusal(ResponseCode.SYSTEM_ERROR, "this request only for controllerMode ")
+        """The epochs of the log; refused by a broker without a controller, which has none.
+
+        Upstream: AdminBrokerProcessor.getBrokerEpochCache.
+        """
+        broker = self._broker
+        if not isinstance(broker.ha, AutoSwitchHaService):
+            raise Refusal(ResponseCode.SYSTEM_ERROR, "this request only for controllerMode ")
+        config = broker.config
+        body = EpochEntryCache(
+            cluster_name=config.cluster,
+            broker_name=config.name,
+            broker_id=config.broker_id,
+            epoch_list=broker.ha.epoch_entries(),
+            max_offset=broker.ha.log.end_position,
+        )
+        return Reply(body=encode_body(body, broker.release))

@@ -137,11 +137,12 @@ class EpochFile(EpochFileCache):
         self._note = note
 
     def append(self, epoch: int, start: int) -> bool:
-        """As ``EpochFileCache.append``; both results are facts."""
+        """As ``EpochFileCache.append``; both results are facts, but not an epoch that is known."""
         last = self.last
         if not super().append(epoch, start):
             assert last is not None, "the first epoch is always added"
-            self._note(EpochNotKept(epoch, start, last.epoch, last.start))
+            if (epoch, start) != (last.epoch, last.start):
+                self._note(EpochNotKept(epoch, start, last.epoch, last.start))
             return False
         self._note(EpochBegun(epoch, start))
         self._write()

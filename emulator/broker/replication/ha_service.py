@@ -15,7 +15,7 @@ GroupTransferService (5.x).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from rocketmq_emulator.broker.replication.scheduling import FlowMonitor
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.settings.config import BrokerConfig
 
 POLL_MS = 100  # HAConnection.WriteSocketService: WaitNotifyObject.allWaitForRunning
+ANY_SLAVE = 2  # replicas: the master, and one slave
 UNSENT_BYTES_MAX = 1024 * 1024  # ours: of one slave; upstream's socket blocks instead
 
 
@@ -82,10 +83,13 @@ class HaService:
 
     def accept(self, transport: Transport) -> HaConnection:
         """The endpoint of a slave that has just connected."""
-        connection = HaConnection(transport, self)
+        connection = self._connection(transport)
         self.connections.append(connection)
         self.on_changed(self)
         return connection
+
+    def _connection(self, transport: Transport) -> HaConnection:
+        return HaConnection(transport, self)
 
     def close(self) -> None:
         """Close all connections."""
@@ -96,6 +100,10 @@ class HaService:
         """The log was removed: forget what was reported, and let slaves connect again."""
         self.close()
         self.acknowledged_max = 0
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Use the settings of *config* from now on."""
+        self.config = config
 
     # For puts -------------------------------------------------------------------------
 
@@ -112,6 +120,15 @@ class HaService:
     def wake_at_turn_end(self) -> None:
         """``wake``, once for all puts of this turn."""
         self.run_at_turn_end(self.wake)
+
+    @property
+    def replicas_needed(self) -> int:
+        """How many replicas must have a put of a SYNC_MASTER (5.x), this master included."""
+        return self.config.in_sync_replicas
+
+    def waited_for(self) -> Iterable[int]:
+        """The numbers of replicas for which a put may wait now."""
+        return range(ANY_SLAVE, len(self.connections) + ANY_SLAVE)
 
     def replicated_to(self, replicas: int) -> int:
         """The position up to which *replicas* have the log, this master included."""
@@ -184,6 +201,8 @@ class HaConnection:
         self.transport = transport
         self.acknowledged = -1
         self.position: int | None = None  # of the next byte to send; None before a report
+        self.slave_id = -1  # in controller mode, when it has introduced itself
+        self.is_caught_up = False  # in controller mode: all was sent at the last look
         self._service = service
         self._reports = ReportReader()
         self._is_open = True
@@ -288,11 +307,17 @@ class HaConnection:
         self._heartbeat = None
         now_ms = self._service.scheduling.now_ms()
         is_due = now_ms - self._wrote_ms > self._service.config.ha_heartbeat_interval_ms
-        if is_due and self.position is not None and not self.transport.unsent_bytes():
+        if is_due and not self.transport.unsent_bytes():
+            self._send_heartbeat()
+        if self._is_open:
+            self._plan_heartbeat()
+
+    def _send_heartbeat(self) -> None:
+        if self.position is not None:
+            now_ms = self._service.scheduling.now_ms()
             self.transport.send(encode_frame(self.position, b""))
             self.flow.add(FRAME_HEADER_BYTES, now_ms)
             self._wrote_ms = now_ms
-        self._plan_heartbeat()
 
     # A silent slave -------------------------------------------------------------------
 

@@ -31,6 +31,11 @@ class FlowMonitor:
         self._pass_to(now_ms)
         self._byte_count += byte_count
 
+    def this_second(self, now_ms: int) -> int:
+        """The number of bytes in the second that has begun last."""
+        self._pass_to(now_ms)
+        return self._byte_count
+
     def last_second(self, now_ms: int) -> int:
         """The number of bytes in the last whole second."""
         self._pass_to(now_ms)

@@ -344,6 +344,8 @@ class Broker:
         self.config = self.topics.config = self.groups.config = self.clients.config = config
         self.transactions.config = config
         self.store.reconfigure(config)
+        if self.ha is not None:
+            self.ha.reconfigure(config)
         self.on_reconfigured(config)
 
     def register_again(self, now_ms: int) -> Hashable | None:

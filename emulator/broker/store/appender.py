@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rocketmq_emulator.broker.store.commit_log import CommitLog, RecordTooLarge
-from rocketmq_emulator.broker.store.consume_queue import NOT_INDEXED, index_code
+from rocketmq_emulator.broker.store.consume_queue import NOT_INDEXED
 from rocketmq_emulator.disk.port import WRITE_ERRORS, is_out_of_files, reason, refusal
 from rocketmq_emulator.protocol.error_families import RefusedByServer
 from rocketmq_emulator.protocol.messages.delay_levels import parse_delay_levels
@@ -91,8 +91,13 @@ class PutStatus(enum.Enum):
     IN_SYNC_REPLICAS_NOT_ENOUGH = enum.auto()
 
 
-# The disk may take the same message later: it was full, or the process had no file left.
-MAY_BE_STORED_LATER = (PutStatus.SERVICE_NOT_AVAILABLE, PutStatus.CREATE_MAPPED_FILE_FAILED)
+# The same message may be stored later: the disk was full, the process had no file left, or slaves
+# were missing.
+MAY_BE_STORED_LATER = (
+    PutStatus.SERVICE_NOT_AVAILABLE,
+    PutStatus.CREATE_MAPPED_FILE_FAILED,
+    PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH,
+)
 
 
 class PutRefused(RefusedByServer):
@@ -167,10 +172,8 @@ class Appender:
         size = len(record)
         if message.sys_flag & NOT_INDEXED:
             return PutResult(position, size)
-        if self.defers:
-            return PutResult(position, size, offset, self._count(queue, block, store_ms))
-        code = queue.append_record(position, size, block, store_ms, self._levels)
-        return PutResult(position, size, offset, code)
+        entry = (position, size, block, store_ms, self._levels)
+        return PutResult(position, size, offset, queue.append_record(*entry, defers=self.defers))
 
     def append_all(
         self, queue: ConsumeQueue, messages: Sequence[MessageToStore], now_ms: int
@@ -196,17 +199,9 @@ class Appender:
             raise self._refused(error) from error
         self._is_write_failing = False
         for put, block in zip(puts, blocks, strict=True):
-            put.code = (
-                self._count(queue, block, store_ms)
-                if self.defers
-                else queue.append_record(put.position, put.size, block, store_ms, self._levels)
-            )
+            entry = (put.position, put.size, block, store_ms, self._levels)
+            put.code = queue.append_record(*entry, defers=self.defers)
         return puts
-
-    def _count(self, queue: ConsumeQueue, block: bytes, store_ms: int) -> int:
-        """Count a record as one whose entry follows when it is confirmed; returns its code."""
-        queue.unconfirmed += 1
-        return index_code(queue.topic, block, store_ms, self._levels)
 
     def _refused(self, error: Exception) -> PutRefused:
         if isinstance(error, RecordTooLarge):

@@ -83,11 +83,24 @@ class ConsumeQueue:
         self.max_offset += 1
 
     def append_record(
-        self, position: int, size: int, properties: bytes, store_ms: int, levels: DelayLevels
+        self,
+        position: int,
+        size: int,
+        properties: bytes,
+        store_ms: int,
+        levels: DelayLevels,
+        *,
+        defers: bool = False,
     ) -> int:
-        """Add the entry of a record that was just stored; returns its code."""
+        """Add the entry of a record that was just stored; returns its code.
+
+        If it *defers* that, the record only counts as one that follows.
+        """
         code = index_code(self.topic, properties, store_ms, levels)
-        self.append(position, size, code)
+        if defers:
+            self.unconfirmed += 1
+        else:
+            self.append(position, size, code)
         return code
 
     def drop_before(self, position: int) -> None:

@@ -133,6 +133,7 @@ class Store:
         self.on_copied: Callable[[str], object] | None = None  # the topic of a copied message
         if config.is_slave:
             self.copy()
+        self.check_replicas: Callable[[MessageToStore], object] | None = None  # may refuse a put
         self.on_grown: Callable[[], object] | None = None
         self.on_confirmed: Callable[[str], object] = _nobody  # late, a message of a topic
         self.on_dropped: Callable[[int], object] = _nobody  # messages before a position
@@ -157,6 +158,8 @@ class Store:
         """Store one message; if it raises PutRefused, nothing was stored."""
         if self.refuses_because:
             raise PutRefused(PutStatus.SERVICE_NOT_AVAILABLE, self.refuses_because)
+        if self.check_replicas is not None:
+            self.check_replicas(message)
         key = (message.topic, message.queue_id)
         queue = self._index.queues.get(key) or self._index.of(*key)
         try:
@@ -185,6 +188,8 @@ class Store:
         """
         if self.refuses_because:
             raise PutRefused(PutStatus.SERVICE_NOT_AVAILABLE, self.refuses_because)
+        if self.check_replicas is not None:
+            self.check_replicas(messages[0])
         key = (messages[0].topic, messages[0].queue_id)
         puts = self._appender.append_all(self._index.of(*key), messages, now_ms)
         size = sum(put.size for put in puts)

@@ -6,8 +6,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from rocketmq_emulator.broker.replication.auto_switch import AutoSwitchHaService
+from rocketmq_emulator.disk.memory import MemoryDisk
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.body import decode_body
+from rocketmq_emulator.protocol.bodies.controller import EpochEntry, EpochEntryCache
 from rocketmq_emulator.protocol.bodies.routes import KVTable
 from rocketmq_emulator.protocol.bodies.stats import (
     HAClientRuntimeInfo,
@@ -110,6 +113,32 @@ async def test_without_a_controller_there_are_no_epochs() -> None:
     answer = Bench(release=LAST_5).client().ask(catalog.GET_BROKER_EPOCH_CACHE)
     assert answer is not None
     assert (answer.code, answer.remark) == (1, "this request only for controllerMode ")
+
+
+async def test_with_a_controller_epochs_and_slaves_are_shown() -> None:
+    bench = Bench(release=LAST_5, name="a", cluster="c")
+    broker = bench.broker
+    broker.ha = ha = AutoSwitchHaService(
+        broker.store,
+        MemoryDisk(),
+        broker.config,
+        ManualTime().scheduling,
+        note=broker.note,
+        wants=broker.wants,
+    )
+    ha.set_sync_state_set({1})
+    ha.change_to_master(3)
+    end = broker.store.log.end_position
+    found = decode_body(bench.client().must(catalog.GET_BROKER_EPOCH_CACHE).body, EpochEntryCache)
+    assert found == EpochEntryCache(
+        cluster_name="c",
+        broker_name="a",
+        broker_id=0,
+        epoch_list=[EpochEntry(epoch=3, start_offset=end, end_offset=2**63 - 1)],
+        max_offset=end,
+    )
+    status = decode_body(bench.client().must(STATUS).body, HARuntimeInfo)
+    assert (status.master, status.in_sync_slave_nums) == (True, 0)
 
 
 async def test_a_broker_of_4_9_knows_neither() -> None:

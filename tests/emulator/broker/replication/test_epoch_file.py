@@ -205,6 +205,7 @@ def test_what_is_added_and_what_is_not_are_facts() -> None:
     rig = EpochRig(MemoryDisk())
     rig.file.append(1, 0)
     rig.file.append(2, 0)
+    rig.file.append(1, 0)
     assert rig.facts == [EpochBegun(1, 0), EpochNotKept(2, 0, 1, 0)]
 
 

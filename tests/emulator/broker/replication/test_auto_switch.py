@@ -1,0 +1,483 @@
+"""A broker whose role a controller changes: who is in sync, what is confirmed, and both ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rocketmq_emulator.broker.replication.confirming import ALL_IN_SYNC
+from rocketmq_emulator.broker.store.appender import PutRefused, PutStatus
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.facts import (
+    EpochNotKept,
+    LogTruncated,
+    SlaveCaughtUp,
+    SlaveFellBehind,
+    SyncStateSetCheckEnded,
+)
+from rocketmq_emulator.protocol.auto_switch import (
+    LogEpoch,
+    SlaveHandshake,
+    encode_slave_handshake,
+    encode_slave_report,
+)
+from tests.support.broker.store_makers import NOW, TinyDisk, a_message
+from tests.support.broker.switch_rigs import Switcher, introduced, joined
+
+# Role changes -------------------------------------------------------------------------
+
+
+def test_a_broker_without_a_role_takes_no_puts() -> None:
+    broker = Switcher()
+    with pytest.raises(PutRefused) as refused:
+        broker.put()
+    assert refused.value.status is PutStatus.SERVICE_NOT_AVAILABLE
+
+
+def test_a_new_master_writes_down_its_epoch_and_where_it_begins() -> None:
+    broker = Switcher().lead(1)
+    end = broker.put().size
+    broker.lead(4)
+    assert broker.ha.epochs == (LogEpoch(1, 0, end), LogEpoch(4, end))
+    assert broker.ha.last_epoch == 4
+
+
+def test_an_old_epoch_is_refused_and_changes_nothing() -> None:
+    broker = Switcher().lead(5)
+    _, transport = introduced(broker, 0)
+    assert not broker.ha.change_to_master(4)
+    assert not broker.ha.change_to_slave(None, 4, 1)
+    assert not broker.ha.change_to_master_when_last_role_is_master(4)
+    assert not broker.ha.change_to_slave_when_master_not_change(4)
+    assert broker.ha.change_to_slave_when_master_not_change(5)
+    assert transport.is_open
+    assert broker.put()
+
+
+def test_an_election_after_which_nothing_was_stored_leaves_the_old_epoch_only() -> None:
+    broker = Switcher().lead(1)
+    broker.put()
+    broker.lead(2)
+    broker.lead(3)
+    assert [each.epoch for each in broker.ha.epochs] == [1, 2]
+    assert len(broker.facts_of(EpochNotKept)) == 1
+
+
+def test_the_same_epoch_again_begins_again() -> None:
+    broker = Switcher().lead(1)
+    end = broker.put().size
+    broker.lead(2)
+    broker.put()
+    broker.lead(2)
+    assert broker.ha.epochs == (LogEpoch(1, 0, 2 * end), LogEpoch(2, 2 * end))
+
+
+def test_a_role_change_closes_the_connections_of_slaves() -> None:
+    broker = Switcher().lead(1)
+    _, first = introduced(broker, 0)
+    broker.lead(2)
+    assert not first.is_open
+    _, second = introduced(broker, 0)
+    broker.follow(3)
+    assert not second.is_open
+    assert broker.ha.connections == []
+
+
+def test_a_new_master_cuts_the_half_message_at_the_end_of_its_log_and_later_epochs() -> None:
+    master = Switcher(MemoryDisk()).lead(1)
+    end = master.put().size
+    master.put()
+    slave = Switcher(MemoryDisk(), own_id=2).follow(1)
+    slave.store.copy().append(0, master.log_bytes()[: end + 20])
+    slave.ha.epoch_file.append(1, 0)
+    slave.ha.epoch_file.append(2, end)
+    slave.lead(3)
+    assert slave.store.log.end_position == end
+    assert slave.ha.epochs == (LogEpoch(1, 0, end), LogEpoch(3, end))
+    assert len(slave.facts_of(LogTruncated)) == 1
+    assert slave.put().queue_offset == 1
+
+
+def test_epochs_of_dropped_files_are_dropped_too() -> None:
+    broker = Switcher(TinyDisk(1024)).lead(1)
+    for epoch in range(2, 6):
+        for _ in range(10):
+            broker.put()
+        broker.lead(epoch)
+    broker.put()
+    broker.store.drop_expired(NOW + 100 * 24 * 3_600_000)
+    min_position = broker.store.log.min_position
+    assert broker.ha.epochs[0].end >= min_position > broker.ha.epochs[0].start
+    assert broker.ha.epochs[0].epoch > 1
+
+
+# Both ends ----------------------------------------------------------------------------
+
+
+def test_a_slave_copies_its_master_byte_by_byte() -> None:
+    master = Switcher(TinyDisk(1024)).lead(1)
+    for number in range(60):
+        master.put(b"%d" % number, queue_id=number % 2)
+    slave = Switcher(TinyDisk(1024), time=master.time, own_id=2).follow(1)
+    _, carry = joined(master, slave)
+    carry()
+    master.time.advance(6_000)
+    carry()
+    assert slave.log_bytes() == master.log_bytes()
+    assert [slave.bodies(each) for each in (0, 1)] == [master.bodies(each) for each in (0, 1)]
+    assert slave.ha.epochs == master.ha.epochs
+    assert master.wanted[-1] == {1, 2}
+
+
+def test_a_master_that_comes_back_as_a_slave_loses_what_was_not_copied() -> None:
+    old = Switcher(MemoryDisk(), own_id=1).lead(1)
+    new = Switcher(MemoryDisk(), time=old.time, own_id=2).follow(1)
+    _, carry = joined(old, new)
+    carry()
+    old.put(b"copied")
+    old.time.advance(6_000)
+    carry()
+    old.put(b"lost")
+    new.lead(2)
+    new.put(b"new")
+    old.follow(2)
+    _, carry = joined(new, old)
+    carry()
+    old.time.advance(6_000)
+    carry()
+    assert old.bodies() == new.bodies() == [b"copied", b"new"]
+    assert old.log_bytes() == new.log_bytes()
+    (cut,) = old.facts_of(LogTruncated)
+    assert isinstance(cut, LogTruncated)
+    assert cut.message_count == 1
+    assert old.ha.epochs == new.ha.epochs
+
+
+def test_a_reset_master_is_copied_again_by_its_reset_slave() -> None:
+    master = Switcher(TinyDisk()).lead(1)
+    master.put()
+    slave = Switcher(TinyDisk(), time=master.time, own_id=2).follow(1)
+    _, carry = joined(master, slave)
+    carry()
+    master.time.advance(6_000)
+    carry()
+    for broker in (master, slave):
+        broker.store.reset((), NOW)
+        broker.ha.restart()
+    master.put(b"after")
+    _, carry = joined(master, slave)
+    carry()
+    master.time.advance(6_000)
+    carry()
+    assert slave.bodies() == [b"after"]
+
+
+# The sync-state set -------------------------------------------------------------------
+
+
+def led(*in_sync: int, **config: Any) -> tuple[Switcher, int]:
+    """A master with one message and these other members of the set; and the end of its log."""
+    master = Switcher(**config)
+    master.lead(1, in_sync)
+    return master, master.put().size
+
+
+def test_a_slave_that_has_the_whole_log_is_to_join_the_set() -> None:
+    master, end = led()
+    connection, _ = introduced(master, 0)
+    assert master.wanted == []
+    connection.feed(encode_slave_report(end))
+    assert master.wanted == [{1, 2}]
+    assert master.facts_of(SlaveCaughtUp) == [SlaveCaughtUp(2, end, (1, 2))]
+    assert master.ha.sync_state_set == {1, 2}
+    assert master.ha.local_sync_state_set == {1}
+    connection.feed(encode_slave_report(end))
+    assert master.wanted == [{1, 2}, {1, 2}]
+    assert len(master.facts_of(SlaveCaughtUp)) == 1
+    master.ha.set_sync_state_set({1, 2})
+    connection.feed(encode_slave_report(end))
+    assert len(master.wanted) == 2
+
+
+def test_an_async_learner_never_joins() -> None:
+    master, end = led()
+    connection, _ = introduced(master, end, is_async_learner=True)
+    connection.feed(encode_slave_report(end))
+    assert master.wanted == []
+
+
+def test_a_report_before_the_end_at_the_last_frame_is_not_enough() -> None:
+    master, end = led()
+    connection, _ = introduced(master, 0)
+    master.put()
+    connection.feed(encode_slave_report(end))
+    assert master.wanted == []
+    connection.feed(encode_slave_report(2 * end))
+    assert master.wanted == [{1, 2}]
+
+
+def test_a_slave_that_has_what_is_confirmed_must_have_the_last_frame_too() -> None:
+    master, end = led(9, all_ack_in_sync_state_set=True)
+    master.ha._set_confirm_offset(end)
+    connection, _ = introduced(master, 0)
+    master.put()
+    connection.transfer()
+    connection.feed(encode_slave_report(end))
+    assert master.wanted == []
+    connection.feed(encode_slave_report(2 * end))
+    assert master.wanted == [{1, 2, 9}]
+
+
+def test_a_slave_that_stops_reading_is_not_caught_up() -> None:
+    master, end = led(2)
+    connection, transport = introduced(master, end, slave_id=2)
+    transport.unsent = 500
+    for _ in range(16):
+        master.put()
+        master.time.advance(1_000)
+        connection.feed(encode_slave_report(end))
+    assert master.ha.maybe_shrink_sync_state_set() == {1}
+
+
+def test_a_slave_that_ends_before_the_masters_epoch_does_not_join() -> None:
+    master = Switcher(all_ack_in_sync_state_set=True).lead(1)
+    end = master.put().size
+    master.put()
+    master.ha.epoch_file.append(2, 2 * end)
+    master.ha.set_sync_state_set({1, 9})
+    master.ha._set_confirm_offset(end)
+    master.ha.maybe_expand(2, 2 * end - 1)
+    assert master.wanted == []
+    master.ha.maybe_expand(2, 2 * end)
+    assert master.wanted == [{1, 2, 9}]
+
+
+def test_a_slave_leaves_the_set_when_its_connection_ends() -> None:
+    master, end = led(2, 3)
+    _, transport = introduced(master, end)
+    transport.close()
+    assert master.wanted == [{1, 3}]
+    (fact,) = master.facts_of(SlaveFellBehind)
+    assert isinstance(fact, SlaveFellBehind)
+    assert (fact.slave_id, fact.sync_state_set) == (2, (1, 3))
+    assert master.ha.sync_state_set == {1, 2, 3}
+
+
+def test_a_slave_that_stays_behind_leaves_after_15_s_and_an_idle_one_stays() -> None:
+    master, end = led(2, 3)
+    slow, transport = introduced(master, end, slave_id=2)
+    idle, _ = introduced(master, end, slave_id=3)
+    transport.unsent = 10**9  # it has stopped reading
+    master.put()
+    for _ in range(16):
+        master.time.advance(1_000)
+        slow.feed(encode_slave_report(end))
+        idle.feed(encode_slave_report(2 * end))
+    assert master.ha.maybe_shrink_sync_state_set() == {1, 3}
+    (fact,) = master.facts_of(SlaveFellBehind)
+    assert isinstance(fact, SlaveFellBehind)
+    assert fact.slave_id == 2
+
+
+def test_an_idle_slave_is_caught_up_although_it_reports_nothing() -> None:
+    master, end = led(2)
+    introduced(master, end, slave_id=2)
+    master.time.advance(19_000)
+    assert master.ha.maybe_shrink_sync_state_set() == {1, 2}
+
+
+def test_a_member_that_never_connected_leaves_at_the_next_check() -> None:
+    master, _ = led(2)
+    assert master.ha.maybe_shrink_sync_state_set() == {1}
+    assert master.ha.maybe_shrink_sync_state_set() == {1}
+    assert len(master.facts_of(SlaveFellBehind)) == 1
+    assert master.ha.in_sync_count() == 2, "until the controller has answered"
+
+
+def test_before_5_1_4_the_check_ends_until_the_next_change_of_roles() -> None:
+    master, end = led(2, release="5.1.3")
+    _, transport = introduced(master, end)
+    assert master.ha.maybe_shrink_sync_state_set() == {1, 2}
+    assert master.facts_of(SyncStateSetCheckEnded) == [SyncStateSetCheckEnded((1, 2))]
+    transport.unsent = 10**9
+    master.put()
+    master.time.advance(18_000)
+    assert master.ha.maybe_shrink_sync_state_set() == {1, 2}
+    assert len(master.facts_of(SyncStateSetCheckEnded)) == 1
+    master.lead(2)
+    assert master.ha.maybe_shrink_sync_state_set() == {1}
+
+
+# What is confirmed --------------------------------------------------------------------
+
+ALL = {"all_ack_in_sync_state_set": True}
+
+
+def test_since_5_2_0_a_master_confirms_its_whole_log_unless_all_must_have_it() -> None:
+    for release, config, confirms in [
+        ("5.1.4", {}, False),
+        ("5.2.0", {}, True),
+        ("5.3.3", {}, True),
+        ("5.3.3", ALL, False),
+    ]:
+        master, end = led(2, release=release, **config)
+        introduced(master, end)
+        master.put()
+        assert (master.ha.confirm_offset == 2 * end) is confirms, release
+        assert (len(master.bodies()) == 2) is confirms, release
+
+
+def test_a_set_of_one_confirms_at_once() -> None:
+    master, end = led(**ALL)
+    master.put()
+    assert master.ha.confirm_offset == 2 * end
+    assert len(master.bodies()) == 2
+
+
+def test_what_all_in_sync_have_is_confirmed_and_can_be_read() -> None:
+    master, end = led(**ALL)
+    second, _ = introduced(master, end, slave_id=2)
+    third, _ = introduced(master, end, slave_id=3)
+    master.ha.set_sync_state_set({1, 2, 3})
+    master.put(b"later")
+    second.feed(encode_slave_report(2 * end))
+    assert master.ha.confirm_offset == end
+    assert master.bodies() == [b"hello"]
+    third.feed(encode_slave_report(2 * end - 1))
+    assert master.ha.confirm_offset == 2 * end - 1
+    assert master.bodies() == [b"hello"]
+    third.feed(encode_slave_report(2 * end))
+    assert master.bodies() == [b"hello", b"later"]
+
+
+def test_a_slave_that_is_asked_for_counts_before_the_controller_answers() -> None:
+    master, end = led(**ALL)
+    second, _ = introduced(master, end, slave_id=2)
+    master.ha.set_sync_state_set({1, 2})
+    third, _ = introduced(master, end, slave_id=3)
+    assert master.wanted[-1] == {1, 2, 3}
+    master.put()
+    second.feed(encode_slave_report(2 * end))
+    assert master.ha.confirm_offset == end
+    third.feed(encode_slave_report(2 * end))
+    second.feed(encode_slave_report(2 * end))
+    assert master.ha.confirm_offset == 2 * end
+
+
+def test_a_member_that_has_not_reported_yet_confirms_nothing_and_holds_nothing_back() -> None:
+    master, end = led(**ALL)
+    second, _ = introduced(master, end, slave_id=2)
+    third, _ = master.accept()
+    third.feed(encode_slave_handshake(SlaveHandshake(3)))
+    master.ha.set_sync_state_set({1, 2, 3})
+    assert master.ha.confirm_offset == end
+    master.put()
+    second.feed(encode_slave_report(2 * end))
+    assert master.ha.confirm_offset == 2 * end
+
+
+def test_a_member_without_a_connection_freezes_what_is_confirmed() -> None:
+    master, end = led(**ALL)
+    second, _ = introduced(master, end, slave_id=2)
+    _, transport = introduced(master, end, slave_id=3)
+    master.ha.set_sync_state_set({1, 2, 3})
+    transport.close()
+    master.put()
+    second.feed(encode_slave_report(2 * end))
+    assert master.ha.confirm_offset == end
+    assert len(master.bodies()) == 1
+    master.ha.set_sync_state_set({1, 2})
+    assert master.ha.confirm_offset == 2 * end
+    assert len(master.bodies()) == 2
+
+
+def test_a_cut_lowers_what_is_confirmed() -> None:
+    slave = Switcher().lead(1)
+    ends = [slave.put().position for _ in range(3)]
+    slave.follow(2)
+    slave.ha._set_confirm_offset(slave.store.log.end_position)
+    slave.ha.cut(ends[1], "a test")
+    assert slave.ha.confirm_offset == ends[1]
+
+
+# For puts -----------------------------------------------------------------------------
+
+
+def test_a_put_needs_the_replicas_of_the_settings_or_all_in_sync() -> None:
+    assert led(in_sync_replicas=3)[0].ha.replicas_needed == 3
+    assert led(**ALL)[0].ha.replicas_needed == ALL_IN_SYNC
+
+
+def test_all_in_sync_have_what_the_last_of_them_has_reported() -> None:
+    master, end = led(**ALL)
+    assert master.ha.replicated_to(ALL_IN_SYNC) == end
+    second, _ = introduced(master, end, slave_id=2)
+    stranger, _ = introduced(master, 0, slave_id=9)
+    master.ha.set_sync_state_set({1, 2, 3})
+    assert master.ha.replicated_to(ALL_IN_SYNC) == -1
+    third, _ = introduced(master, end - 1, slave_id=3)
+    assert master.ha.replicated_to(ALL_IN_SYNC) == end - 1
+    third.feed(encode_slave_report(end))
+    stranger.feed(encode_slave_report(end - 5))
+    assert second.acknowledged == master.ha.replicated_to(ALL_IN_SYNC) == end
+    master.ha.in_sync.want({1, 2, 3, 9})
+    assert master.ha.replicated_to(ALL_IN_SYNC) == end - 5
+    assert ALL_IN_SYNC in master.ha.waited_for()
+
+
+def test_puts_that_wait_are_looked_at_when_the_set_changes() -> None:
+    master, _ = led(2, **ALL)
+    looks: list[int] = []
+    master.ha.on_acknowledged = lambda ha: looks.append(ha.replicated_to(ALL_IN_SYNC))
+    master.ha.set_sync_state_set({1})
+    assert looks == [master.store.log.end_position]
+
+
+@pytest.mark.parametrize(("count", "is_taken"), [(2, False), (3, True)])
+def test_too_few_replicas_in_sync_refuse_puts_that_wait(count: int, is_taken: bool) -> None:
+    master = Switcher(in_sync_replicas=3, min_in_sync_replicas=3)
+    master.lead(1, tuple(range(2, count + 1)))
+    if is_taken:
+        assert master.put()
+        return
+    with pytest.raises(PutRefused) as refused:
+        master.put()
+    assert refused.value.status is PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH
+    with pytest.raises(PutRefused):
+        master.store.put_all([a_message(), a_message()], NOW)
+    assert master.store.log.end_position == 0
+    assert master.put(properties="WAIT\x01false\x02")
+    master.follow(2)
+    with pytest.raises(PutRefused) as refused:
+        master.put()
+    assert refused.value.status is PutStatus.SERVICE_NOT_AVAILABLE
+
+
+# For tools ----------------------------------------------------------------------------
+
+
+def test_a_master_shows_its_slaves_and_who_of_them_is_in_sync() -> None:
+    master, end = led(2)
+    introduced(master, end, slave_id=2)
+    introduced(master, 0, slave_id=3)
+    info = master.ha.runtime_info()
+    assert (info.master, info.in_sync_slave_nums) == (True, 1)
+    assert [each.in_sync for each in info.ha_connection_info] == [True, False]
+    assert [each.slave_ack_offset for each in info.ha_connection_info] == [end, 0]
+
+
+def test_a_slave_shows_its_copy() -> None:
+    slave = Switcher(own_id=2).follow(1, "10.0.0.1:10912")
+    slave.connect()
+    info = slave.ha.runtime_info()
+    assert not info.master
+    assert info.ha_client_runtime_info.master_addr == "10.0.0.1:10912"
+
+
+def test_epochs_for_tools_have_both_ends() -> None:
+    master, end = led()
+    master.lead(2)
+    first, last = master.ha.epoch_entries()
+    assert (first.epoch, first.start_offset, first.end_offset) == (1, 0, end)
+    assert (last.epoch, last.start_offset, last.end_offset) == (2, end, 2**63 - 1)
