@@ -28,6 +28,7 @@ TITLES = {
     "rocketmq_emulator.facts.stores": "Stores, with the timer messages and transactions in them",
     "rocketmq_emulator.facts.replication": "Replication: masters and slaves",
     "rocketmq_emulator.facts.acting_master": "Slaves that act as a master, and returning brokers",
+    "rocketmq_emulator.facts.auto_switch": "Replication in controller mode",
     "rocketmq_emulator.facts.clients": "Clients",
     "rocketmq_emulator.facts.faults": "Faults and runs",
 }
@@ -39,6 +40,10 @@ EVERYWHERE = {  # explanations of fields without a comment
     "sync_state_set_epoch": "the number of changes of the set",
     "cluster": "its name",
     "correlation_id": "of the request, in its property CORRELATION_ID",
+    "epoch": "the number of a master in the life of a log",
+    "epochs": "their numbers, the oldest first",
+    "slave_id": "given by the controller: 1, 2, 3 …",
+    "sync_state_set": "ids of brokers",
     "error": "the exception's type and text",
     "group": "name of the consumer group",
     "members": "client ids",

@@ -35,7 +35,7 @@ class EpochFileUnreadable(Fact, frozen=True):
 
     severity: ClassVar[Severity] = "error"
 
-    file: str
+    file: str  # its name in the store's folder
     reason: str
 
 
@@ -59,7 +59,7 @@ class EpochsDoNotFit(Fact, frozen=True):
 
     address: str  # of the slave
     count: int  # of this master's epochs
-    count_max: int
+    count_max: int  # that a handshake holds
 
 
 class SlaveWithoutEpoch(Fact, frozen=True):
@@ -93,7 +93,7 @@ class SlaveFellBehind(Fact, frozen=True):
 class SyncStateSetCheckEnded(Fact, frozen=True):
     """The check for slow slaves failed, and is not made again before the next change of roles.
 
-    As upstream before 5.1.4: from now on a slow slave stays in the set until it disconnects.
+    As upstream in the first releases with this mode: a slow slave stays until it disconnects.
     """
 
     severity: ClassVar[Severity] = "warning"
@@ -111,7 +111,7 @@ class EpochsCompared(Fact, frozen=True):
     position: int  # the end of this slave's log now
     master_end: int  # of the master's log
     epochs: tuple[int, ...]  # of this slave's log
-    master_epochs: tuple[int, ...]
+    master_epochs: tuple[int, ...]  # those of its log
 
 
 class LogTruncated(Fact, frozen=True):
@@ -132,7 +132,7 @@ class NoConsistentPoint(Fact, frozen=True):
 
     address: str  # of the master's HA port
     epochs: tuple[int, ...]  # of this slave's log
-    master_epochs: tuple[int, ...]
+    master_epochs: tuple[int, ...]  # those of its log
 
 
 class LogNotAligned(Fact, frozen=True):
