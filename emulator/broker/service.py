@@ -15,6 +15,7 @@ import trio
 
 from rocketmq_emulator.broker.copying_task import copy_master, synchronize_with_master
 from rocketmq_emulator.broker.failover.acting_master import NameServerAsking, SlaveActingMaster
+from rocketmq_emulator.broker.failover.escape_bridge import EscapeBridge
 from rocketmq_emulator.broker.failover.pre_online import PreOnline
 from rocketmq_emulator.broker.handlers.acknowledging import replicated_to
 from rocketmq_emulator.broker.handlers.table import NOT_ON_VIP_PORT, handler_table
@@ -25,6 +26,7 @@ from rocketmq_emulator.broker.state.broker import Broker, ha_address
 from rocketmq_emulator.broker.state.consistency import find_inconsistencies, reset_broker
 from rocketmq_emulator.broker.state.pools import install_busy_pools
 from rocketmq_emulator.broker.state.topic_routes import TopicRoutePolling
+from rocketmq_emulator.broker.store.escaping import no_escape
 from rocketmq_emulator.broker.store.store import StoreLoading
 from rocketmq_emulator.broker.store.timer_messages import TimerMessageStore
 from rocketmq_emulator.broker.tables.consumer_filters import PERSIST_INTERVAL_MS
@@ -60,6 +62,7 @@ from rocketmq_emulator.protocol.messages.names import (
 )
 from rocketmq_emulator.settings.config import BrokerConfig
 from rocketmq_emulator.settings.quirks import class_for
+from rocketmq_emulator.settings.releases import HALF_MESSAGES_ESCAPE
 
 RETENTION_INTERVAL_MS = 10_000  # DefaultMessageStore.addScheduleTask
 PROTECT_INTERVAL_MS = 180_000  # BrokerController.protectBroker
@@ -109,7 +112,7 @@ async def serve_broker(
                 await registration.register()
             nursery.start_soon(_keep_registered, broker, registration, http, open_nursery)
             tasks.start(nursery)
-            online = _going_online(broker, client, nursery, registration, tasks)
+            online = _going_online(broker, client, nursery, registration, tasks, rng)
             if broker.ha_client is not None:
                 nursery.start_soon(copy_master, broker.ha_client, network)
             if broker.slave_synchronize is not None:
@@ -247,6 +250,7 @@ def _going_online(
     nursery: TaskNursery,
     registration: NameServerRegistration,
     tasks: ScheduledTasks,
+    rng: random.Random,
 ) -> trio.Event:
     """Follow the other brokers of the name if one may act as the master.
 
@@ -265,6 +269,8 @@ def _going_online(
         change_special_services=tasks.change_special_services,
     )
     acting.start()
+    if broker.config.is_slave:
+        _connect_escape(broker, client, nursery, registration, rng)
 
     async def prepare() -> None:
         await PreOnline(broker, client, asking=asking, serve=acting.serve).run()
@@ -274,6 +280,26 @@ def _going_online(
     if broker.members.is_isolated:
         nursery.start_soon(prepare)
     return online
+
+
+def _connect_escape(
+    broker: Broker,
+    client: RemotingClient,
+    nursery: TaskNursery,
+    registration: NameServerRegistration,
+    rng: random.Random,
+) -> None:
+    """Let a slave that acts as the master send elsewhere what it may not store.
+
+    Without ``remote_escape`` its store refuses deliveries, and half messages are skipped.
+    """
+    if broker.config.remote_escape:
+        name_servers = registration.name_servers
+        EscapeBridge(broker, client, nursery, name_servers=name_servers, rng=rng).connect()
+    else:
+        broker.transactions.escape = no_escape
+    if broker.release < HALF_MESSAGES_ESCAPE:
+        broker.transactions.escape = None
 
 
 def _client(
@@ -330,7 +356,7 @@ class ScheduledTasks:
         )
         nursery.start_soon(every_service, services, self._clock.new_alarm())
         broker = self._broker
-        broker.puts.on_delayed = self._plan_delivery
+        broker.puts.on_delayed = broker.delays.on_escaped = self._plan_delivery
         broker.transactions.on_planned = self._plan_transactions
         broker.transactions.follow_clock(self._clock.ahead_ms)
         if (timers := broker.timers) is not None:

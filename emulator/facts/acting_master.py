@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rocketmq_emulator.facts.fact import Fact, Severity
+from rocketmq_emulator.facts.fact import Fact, Queue, Severity
 
 # A slave that acts as the master ------------------------------------------------------
 
@@ -33,6 +33,46 @@ class ActingMasterEnded(Fact, frozen=True):
 
     broker_id: int
     min_broker_id: int  # the smallest id that is registered: 0 is the master
+
+
+class MessageEscaped(Fact, frozen=True):
+    """An acting master sent a message, which it may not store itself, to another broker."""
+
+    queue: Queue  # to which it was sent at first
+    target: Queue  # of the other broker
+    service: str  # that had to store it: "delay level", "timer" or "transaction check"
+    uniq_key: str
+
+
+class MessageNotEscaped(Fact, frozen=True):
+    """A message could not be sent to another broker: the first of consecutive failures.
+
+    Delayed messages are tried again without end; the facts of timers and half messages record
+    when they are given up.
+    """
+
+    severity: ClassVar[Severity] = "warning"
+
+    queue: Queue  # to which it was sent at first
+    service: str  # that had to store it: "delay level", "timer" or "transaction check"
+    reason: str
+    uniq_key: str
+
+
+class HalfMessageSkipped(Fact, frozen=True):
+    """A slave that acts as the master gave a half message up: nobody is asked for its outcome.
+
+    It is lost unless its producer still ends it, or the master comes back with older progress.
+    """
+
+    severity: ClassVar[Severity] = "error"
+    advice: ClassVar[str] = "with remote_escape and a second master it is sent there instead"
+
+    queue: Queue  # to which it was sent
+    half_offset: int  # its offset in the half topic
+    tries: int  # to send it to another broker
+    reason: str
+    uniq_key: str
 
 
 # A broker that prepares ---------------------------------------------------------------

@@ -12,6 +12,9 @@ from rocketmq_emulator.facts import (
     ActingMasterBegan,
     ActingMasterEnded,
     Fact,
+    HalfMessageSkipped,
+    MessageEscaped,
+    MessageNotEscaped,
     MetadataTakenBack,
     MinBrokerChanged,
     PreOnlineBegan,
@@ -39,6 +42,18 @@ ACTING_MASTER_SENTENCES: Mapping[type[Fact], Callable[..., str]] = {
     ),
     ActingMasterEnded: lambda fact, *_: (
         f"no longer acts as the master: broker {fact.min_broker_id} has a smaller id"
+    ),
+    MessageEscaped: lambda fact, *_: (
+        f"sent {fact.uniq_key or 'a message'}, due in {fact.queue} ({fact.service}), to "
+        f"{fact.target}: a slave may not store it"
+    ),
+    MessageNotEscaped: lambda fact, *_: (
+        f"could not send {fact.uniq_key or 'a message'} of {fact.queue} ({fact.service}) to "
+        f"another broker: {fact.reason}"
+    ),
+    HalfMessageSkipped: lambda fact, *_: (
+        f"skipped the half message {fact.uniq_key} of {fact.queue}, at {fact.half_offset}, after "
+        f"{fact.tries} tries to send it to another broker: {fact.reason}"
     ),
     PreOnlineBegan: lambda fact, *_: (
         f"started isolated, as broker {fact.broker_id}: it prepares before it registers"

@@ -11,9 +11,11 @@ Upstream: ScheduleMessageService.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketmq_emulator.broker.store.appender import MAY_BE_STORED_LATER, PutRefused, stored_again
+from rocketmq_emulator.broker.store.escaping import Escape
 from rocketmq_emulator.broker.tables.documents import Document
 from rocketmq_emulator.facts import DelayedDelivered, DelayedMessageDropped, Queue
 from rocketmq_emulator.protocol.bodies.body import decode_unlimited_body
@@ -65,6 +67,9 @@ class ScheduleMessageService:
         self, store: Store, disk: Disk, config: BrokerConfig, *, note: Note, began_ms: int = 0
     ) -> None:
         self.wall_ms: Callable[[], int] | None = None
+        self.escape: Escape | None = None  # of an acting master; its outcome rings ``on_escaped``
+        self.on_escaped: Callable[[], object] = _plan_nothing
+        self._escaping: set[int] = set()  # levels whose first message is under way
         self._store = store
         self._levels = store.levels
         self._note = note
@@ -239,7 +244,9 @@ class ScheduleMessageService:
         if queue is None:
             return None
         offset = max(self.offset_table.get(level, 0), queue.min_offset)
-        if offset >= queue.max_offset:  # a slave's log may be behind the offset that it copied
+        if (
+            level in self._escaping or offset >= queue.max_offset
+        ):  # a slave's log may be behind the offset that it copied
             return None
         index = offset - queue.min_offset
         return _Head(level, offset, queue.positions[index], queue.sizes[index], queue.codes[index])
@@ -275,6 +282,10 @@ class ScheduleMessageService:
                 # Keep all properties, DELAY included: a real broker encodes them before it
                 # removes DELAY, so its consumers see that property too.
                 again = stored_again(message, topic, queue.queue_id, text)
+                if self.escape is not None:
+                    self._escaping.add(head.level)
+                    self.escape(again, partial(self._escaped, head))
+                    return True
                 put = self._store.put(again, now_ms)
                 self._store.early_deliveries.give(put.position, early_ms)
             except PutRefused as refused:
@@ -289,6 +300,15 @@ class ScheduleMessageService:
         self._progressed(head, now_ms)
         return True
 
+    def _escaped(self, head: _Head, reason: str, now_ms: int) -> None:
+        """The outcome of an escape; a message that failed is tried again at a later tick."""
+        self._escaping.discard(head.level)
+        if reason:
+            self._first_tick_ms = self._tick_ms(now_ms + TICK_INTERVAL_MS)
+        elif self.offset_table.get(head.level, 0) <= head.offset:  # else it was copied meanwhile
+            self._progressed(head, now_ms)
+        self.on_escaped()
+
     def _progressed(self, head: _Head, now_ms: int) -> None:
         """Upstream: ScheduleMessageService.updateOffset."""
         self._moved_ms.pop((head.level, head.offset), None)
@@ -297,3 +317,7 @@ class ScheduleMessageService:
         self._progress_count += 1
         if self._data_version is not None and self._progress_count % STEPS_PER_VERSION == 0:
             self._data_version = self._data_version.next(now_ms)
+
+
+def _plan_nothing() -> None:
+    """The default of ``on_escaped``."""

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from rocketmq_emulator.broker.store.appender import MAY_BE_STORED_LATER, PutRefused
+from rocketmq_emulator.broker.store.escaping import Escape
 from rocketmq_emulator.broker.store.timer_metrics import TimerMetrics
 from rocketmq_emulator.broker.store.timer_wheel import (
     DOCUMENT,
@@ -64,6 +66,18 @@ PUTS_MAX = 3  # TimerDequeuePutMessageService: tries of one delivery
 TRIES_PER_SLOT = 2  # TimerDequeuePutMessageService: half of the precision between two tries
 
 
+class _EscapeTries(NamedTuple):
+    """How often a message is sent to another broker, and how long it waits in between."""
+
+    tries_max: int
+    wait_ms: Callable[[int], int]  # of the precision
+
+
+# TimerMessageStore.doPut, TimerDequeuePutMessageService: PUT_TO_REMOTE_BROKER_FAIL.
+ESCAPE_TRIES = _EscapeTries(PUTS_MAX, lambda precision_ms: precision_ms // TRIES_PER_SLOT)
+ESCAPE_TRIES_BEFORE_5_3_2 = _EscapeTries(4, lambda _precision_ms: 50)
+
+
 class TimerMessageStore:
     """The waiting messages of *store*; upstream's ticks are counted from *began_ms*.
 
@@ -85,6 +99,7 @@ class TimerMessageStore:
     ) -> None:
         self.on_planned: Callable[[], object] = _plan_nothing
         self.wall_ms: Callable[[], int] | None = None
+        self.escape: Escape | None = None  # of an acting master
         self.is_dequeuing = not config.is_slave  # else a master delivers the messages
         self._store = store
         self._disk = disk
@@ -97,7 +112,8 @@ class TimerMessageStore:
         self._first_tick_ms = began_ms
         self._delete_names_topic = config.parsed_release >= TIMER_DELETE_NAMES_TOPIC
         keeps_trying = config.timer_retry_until_success
-        self._gives_up = config.parsed_release >= TIMER_PUT_GIVEN_UP and not keeps_trying
+        self._is_of_5_3_2 = config.parsed_release >= TIMER_PUT_GIVEN_UP
+        self._gives_up = self._is_of_5_3_2 and not keeps_trying
         self._begin()
         self._is_write_failing = False
         self._moves = TimerMoves(disk)
@@ -115,6 +131,7 @@ class TimerMessageStore:
     def _begin(self) -> None:
         """Set the state without waiting messages."""
         self._wheel = TimerWheel()
+        self._is_escaping = False  # the next delivery is under way
         self._puts = 0  # failed tries of the next delivery
         self._held_until_ms = 0  # the time of its next try
         self._persist_at_ms: int | None = None
@@ -291,7 +308,7 @@ class TimerMessageStore:
         """When ``run_due`` is to be called next; None while there is nothing to do."""
         due_ms = self._persist_at_ms
         slot = self._wheel.first()
-        if slot is not None:
+        if slot is not None and not self._is_escaping:
             tick_ms = self._rule.tick_ms(slot.at_ms + self._rule.precision_ms, self._first_tick_ms)
             tick_ms = max(tick_ms, self._held_until_ms)
             due_ms = tick_ms if due_ms is None else min(due_ms, tick_ms)
@@ -310,7 +327,7 @@ class TimerMessageStore:
         no room is retried half a slot later.
         """
         count = 0
-        while (slot := self._wheel.first()) is not None:
+        while not self._is_escaping and (slot := self._wheel.first()) is not None:
             over_ms = slot.at_ms + self._rule.precision_ms
             if over_ms > min(now_ms, upto_ms or now_ms) or self._held_until_ms > now_ms:
                 break
@@ -407,6 +424,12 @@ class TimerMessageStore:
             return True
         late_ms = max(0, now_ms - slot.at_ms - self._rule.precision_ms)
         early_ms = min(self._moves.of(offset), late_ms)
+        if self.escape is not None and record.queue.topic:
+            enqueue_ms = self._rule.slot_at(record.message.store_ms)
+            becomes = record.rolled if is_roll else record.delivered
+            self._is_escaping = True
+            self.escape(becomes(enqueue_ms, now_ms), partial(self._escaped, slot, offset, record))
+            return False
         if is_roll:
             self._moves.rolled(self._store.max_offset(TIMER_TOPIC, 0), self._moves.of(offset))
         reason = self._put(record, now_ms, 0 if is_roll else early_ms, is_roll=is_roll)
@@ -425,6 +448,28 @@ class TimerMessageStore:
             late_ms -= early_ms
             self._note(TimerMessageDelivered(record.queue, offset, late_ms, record.uniq_key))
         return True
+
+    def _escaped(
+        self, slot: Slot, offset: int, record: TimerRecord, reason: str, now_ms: int
+    ) -> None:
+        """The outcome of an escape; a message that failed too often is dropped."""
+        self._is_escaping = False
+        self._puts += 1 if reason else 0
+        rule = ESCAPE_TRIES if self._is_of_5_3_2 else ESCAPE_TRIES_BEFORE_5_3_2
+        keeps_trying = self._is_of_5_3_2 and not self._gives_up
+        if reason and (keeps_trying or self._puts < rule.tries_max):
+            self._held_until_ms = now_ms + rule.wait_ms(self._rule.precision_ms)
+            self.on_planned()
+            return
+        self._puts = 0
+        if reason:
+            self._note(TimerMessageDropped(record.queue, offset, reason, record.uniq_key))
+        if self.is_dequeuing:  # else its master goes on from the progress that is saved
+            self.metrics.add(record.queue.topic, -1, now_ms)
+            self._moves.done(offset)
+            slot.next_index += 1
+            self._progressed(1, now_ms)
+        self.on_planned()
 
     def _put(
         self, record: TimerRecord, now_ms: int, early_ms: int, *, is_roll: bool

@@ -24,6 +24,7 @@ from rocketmq_emulator.broker.store.appender import MessageToStore, PutRefused, 
 from rocketmq_emulator.broker.store.put_chain import java_long
 from rocketmq_emulator.broker.store.reading import GetStatus
 from rocketmq_emulator.facts import (
+    HalfMessageSkipped,
     ImmuneHalfStoredAgain,
     Queue,
     TransactionChecked,
@@ -64,6 +65,7 @@ from rocketmq_emulator.settings.releases import (
 
 if TYPE_CHECKING:
     from rocketmq_emulator.broker.store.appender import PutResult
+    from rocketmq_emulator.broker.store.escaping import Escape
     from rocketmq_emulator.broker.store.store import Store
     from rocketmq_emulator.broker.tables.offsets import ConsumerOffsets
     from rocketmq_emulator.facts import Note
@@ -78,6 +80,9 @@ WAIT_FOR_OPS_MS = 1_000  # TransactionalMessageServiceImpl.SLEEP_WHILE_NO_OP
 TRY_AGAIN_MS = 1_000  # ours, after a refusal by the disk; upstream tries again at once
 WAIT_FOR_FLUSH_MS = 10  # ours; CommitLog.GroupCommitService looks as often for new calls
 STEPS_PER_SLICE_MAX = 1_000  # ours, in one call: other tasks must not wait long
+ESCAPES_MAX = 10  # TransactionalMessageServiceImpl.MAX_RETRY_TIMES_FOR_ESCAPE
+ESCAPE_WAIT_MS = 100  # TransactionalMessageServiceImpl.check: the unit of its sleeps
+WAIT_FOR_ESCAPE_MS = 10_000  # ours: the outcome ends it before
 MISSES_MAX = 2
 _HOUR_MS = 3_600_000
 INT_MAX = 2**31 - 1
@@ -224,6 +229,11 @@ class CheckPass:
         first_op = first_offset(store, offsets, TRANS_OP_HALF_TOPIC)
         self._ops = Ops(store, offsets, first_op, self._first, began_ms)
         self._end = store.max_offset(TRANS_HALF_TOPIC, 0)  # upstream compares store times
+        self.escape: Escape | None = None
+        self.on_escaped: Callable[[int], object] = _go_on_later
+        self._is_escaping = False
+        self._escaped: str | None = None  # the outcome of an escape: why it failed, or ""
+        self._escape_fails = 0  # of the present message, one after another
         self._misses = 0
         self._copies_end = 0  # of the log, after the last copy
 
@@ -249,6 +259,8 @@ class CheckPass:
 
     def _step(self, now_ms: int) -> int | None:
         """Look at one half message; returns how long to wait then, None if the pass ends."""
+        if self._is_escaping:
+            return WAIT_FOR_ESCAPE_MS
         if self._ops.have(self._offset):
             return self._next()
         result = self._store.get(TRANS_HALF_TOPIC, 0, self._offset, 1)
@@ -260,6 +272,8 @@ class CheckPass:
             self._offset = result.next_begin_offset
             return 0
         half = decode_record(result.slices[0])
+        if self.escape is not None:
+            return self._escape(self.escape, half)
         return self._look_at(half, half.property_map(), now_ms)
 
     def _look_at(self, half: StoredMessage, properties: dict[str, str], now_ms: int) -> int | None:
@@ -316,6 +330,38 @@ class CheckPass:
             return age_ms > immune_ms or age_ms <= -1
         is_late = newest - self._began_ms > self._config.transaction_immunity_ms
         return is_late or age_ms <= -1
+
+    # At an acting master --------------------------------------------------------------
+
+    def _escape(self, escape: Escape, half: StoredMessage) -> int:
+        """Send *half*, however young, to another broker; skip it after too many tries.
+
+        Ops are read at the start of the pass only.
+        Upstream: TransactionalMessageServiceImpl.check, TransactionalMessageBridge.escapeMessage.
+        """
+        if self._escaped is None:
+            self._is_escaping = True
+            text = self._text(half.property_map())
+            escape(stored_again(half, TRANS_HALF_TOPIC, 0, text), self._escape_ended)
+            return WAIT_FOR_ESCAPE_MS if self._is_escaping else 0
+        reason, self._escaped = self._escaped, None
+        if reason and self._escape_fails < ESCAPES_MAX:
+            self._escape_fails += 1
+            return ESCAPE_WAIT_MS * (2 ^ self._escape_fails)  # upstream means a power: it is xor
+        if reason:
+            self._note_skipped(half, reason)
+        self._escape_fails = 0
+        return self._next()
+
+    def _escape_ended(self, reason: str, now_ms: int) -> None:
+        self._is_escaping, self._escaped = False, reason
+        self.on_escaped(now_ms)
+
+    def _note_skipped(self, half: StoredMessage, reason: str) -> None:
+        properties = half.property_map()
+        queue, key = real_queue(properties, self._config.name), properties.get(UNIQ_KEY, "")
+        tries = self._escape_fails + 1
+        self._note(HalfMessageSkipped(queue, half.queue_offset, tries, reason, key))
 
     # Storing again --------------------------------------------------------------------
 
@@ -422,3 +468,7 @@ class CheckPass:
 
     def _text(self, properties: dict[str, str]) -> str:
         return properties_text(properties, trailing=self._ends_last)
+
+
+def _go_on_later(_now_ms: int) -> None:
+    """The default of ``on_escaped``: the pass goes on when it is run again."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rocketmq_emulator.broker.store.appender import MessageToStore, PutRefused
@@ -48,6 +49,7 @@ from rocketmq_emulator.settings.releases import (
 
 if TYPE_CHECKING:
     from rocketmq_emulator.broker.store.appender import PutResult
+    from rocketmq_emulator.broker.store.escaping import Escape
     from rocketmq_emulator.broker.store.store import Store
     from rocketmq_emulator.broker.tables.offsets import ConsumerOffsets
     from rocketmq_emulator.facts import Fact, Note
@@ -79,6 +81,7 @@ class TransactionalMessageService:
         self.on_planned: Callable[[], object] = _plan_nothing
         self.ask: Ask = _ask_nobody
         self.make_topic: MakeTopic = _make_nothing
+        self.escape: Escape | None = None  # of an acting master, which asks no producer
         self.config = config
         self._store = store
         self._offsets = offsets
@@ -246,6 +249,8 @@ class TransactionalMessageService:
                 moved_ms=self._moved_ms,
                 began_ms=now_ms,
             )
+            self._pass.escape = self.escape
+            self._pass.on_escaped = partial(self._escaped, self._pass)
         again_ms = self._pass.run(now_ms)
         if again_ms is not None:
             self._pass_ms = again_ms
@@ -255,6 +260,12 @@ class TransactionalMessageService:
         self._pass_ms = now_ms + check_interval_ms(self.config)
         self._forget_moved()
         self._plan_pass(now_ms)
+
+    def _escaped(self, of: CheckPass, now_ms: int) -> None:
+        """The pass *of*, if it still runs, goes on: it knows whether its message has escaped."""
+        if of is self._pass:
+            self._pass_ms = now_ms
+            self.on_planned()
 
     def _plan_pass(self, now_ms: int) -> bool:
         """Plan a pass, at the next of upstream's times, if it has anything to read.

@@ -13,9 +13,12 @@ from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.groups import SubscriptionGroupConfig
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.protocol.flags import TRANSACTION_PREPARED
 from rocketmq_emulator.protocol.queues import MessageQueue
 from rocketmq_emulator.protocol.requests.offsets import OffsetReply, QueryConsumerOffsetRequest
-from rocketmq_emulator.sim.world import run_virtual
+from rocketmq_emulator.protocol.requests.sending import SendMessageRequestV2
+from rocketmq_emulator.sim.world import EPOCH_MS, run_virtual
 from tests.support.broker.store_makers import LAST_5
 
 ACTING = {"slave_acting_master": True}
@@ -30,6 +33,25 @@ class ActingCluster(VirtualCluster):
     async def create_readers(self) -> None:
         group = SubscriptionGroupConfig(group_name=READERS)
         await self.admin.create_group(self.addresses["broker-a"], group)
+
+    async def create_orders(self, node: str) -> None:
+        config = TopicConfig(topic_name=QUEUE.topic, read_queue_nums=2, write_queue_nums=2)
+        await self.admin.create_topic(self.addresses[node], config)
+
+    async def send_half(self, node: str) -> None:
+        """Send a half message whose producer, of the group ``shop``, never ends it."""
+        header = SendMessageRequestV2(
+            producer_group="shop",
+            topic=QUEUE.topic,
+            default_topic="TBW102",
+            default_topic_queue_nums=4,
+            queue_id=0,
+            sys_flag=TRANSACTION_PREPARED,
+            born_timestamp=EPOCH_MS + self.world.clock.passed_ns() // 1_000_000,
+            flag=0,
+            properties="TRAN_MSG\x01true\x02PGROUP\x01shop\x02UNIQ_KEY\x01HALF\x02",
+        )
+        await self.admin.call(self.addresses[node], catalog.SEND_MESSAGE_V2, header, b"half")
 
     async def commit(self, node: str, offset: int) -> None:
         await self.admin.commit(self.addresses[node], READERS, QUEUE, offset)
@@ -81,17 +103,17 @@ def run_acting(
     *,
     brokers: int = 1,
     slaves: int = 1,
+    release: str = LAST_5,
     name_server_settings: dict[str, Any] | None = None,
-    facts: tuple[str, ...] = (),
     **settings: Any,
 ) -> ActingRun:
     """Run *script* in a cluster of pairs of 5.3.3 that prepare before they are online."""
     ran = ActingRun()
-    own = {**ACTING, "total_replicas": 1 + slaves, "facts_on_demand": facts, **settings}
+    own = {**ACTING, "total_replicas": 1 + slaves, **settings}
     spec = ClusterSpec(
         brokers=brokers,
         slaves=slaves,
-        release=LAST_5,
+        release=release,
         broker_settings=own,
         name_server_settings=name_server_settings or {},
     )
