@@ -99,6 +99,7 @@ def longer_log(run: FailoverRun) -> Facts:
     run.wait_count(S, 1)
     run.wait_topic(S)
     run.act(pause(S))
+    run.wait_link_closed()
     sent = run.try_send(producer, "not copied")
     run.act(kill(M), resume(S))
     run.wait_gone(0)

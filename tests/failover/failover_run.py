@@ -18,6 +18,7 @@ from tests.sdk.administration import ask, body_of, broker_addresses
 from tests.sdk.sdk_process import SdkError
 
 ROUTE_POLL_MS = HEARTBEAT_MS = 1_000
+HA_SILENCE_S = 25.0  # haHousekeepingInterval is 20 s
 NOTHING_COMES_S = 5.0  # for what is not to come: many times what it takes where it does come
 GET_ALL_TOPIC_CONFIG, GET_MAX_OFFSET, ELECT_MASTER, GET_SYNC_STATE_DATA = 21, 30, 1002, 1006
 QUERY_CONSUMER_OFFSET, UPDATE_CONSUMER_OFFSET = 14, 15
@@ -216,6 +217,10 @@ class FailoverRun(HistoryRun):
 
         self.wait_until(is_sent, f"a send that ends with {status}")
         return f"{key}-{number}"
+
+    def wait_link_closed(self) -> None:
+        """Until a master has left a slave that hangs: before, the bytes wait in its socket."""
+        time.sleep(HA_SILENCE_S)
 
     def nothing_more(self) -> None:
         """Give what is not to come the time to come."""
