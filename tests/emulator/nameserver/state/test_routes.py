@@ -116,7 +116,7 @@ def test_a_state_that_4_9_does_not_know_makes_no_difference_to_it() -> None:
         assert reply.header.changed == changed
 
 
-def test_a_heartbeat_keeps_a_5_x_broker_alive_and_succeeds_for_unknown_ones() -> None:
+def test_r35_a_heartbeat_keeps_a_5_x_broker_alive_and_succeeds_for_unknown_ones() -> None:
     bench = NameServerBench("5.3.3")
     assert bench.invoke_with(RequestCode.BROKER_HEARTBEAT, **who()).code == 0
     bench.register(a_peer(), now_ms=0, heartbeatTimeoutMillis="10000")
@@ -125,7 +125,7 @@ def test_a_heartbeat_keeps_a_5_x_broker_alive_and_succeeds_for_unknown_ones() ->
     assert len(bench.server.scan(19_001)) == 1
 
 
-def test_topics_come_from_the_master_and_on_5_x_from_a_prime_slave() -> None:
+def test_r32_topics_come_from_the_master_and_on_5_x_from_a_prime_slave() -> None:
     four, five = NameServerBench("4.9.7"), NameServerBench("5.3.3")
     for bench, served in ((four, False), (five, True)):
         bench.register(a_peer(), broker_id=2, address=SLAVE, **ACTING)
@@ -174,7 +174,7 @@ def test_unlisted_topics_are_removed_only_if_the_setting_is_on() -> None:
     assert [bench.route(name) is not None for name in "TUV"] == [False, True, True]
 
 
-def test_the_smallest_id_is_announced_when_it_changes_and_announcing_is_on() -> None:
+def test_r34_the_smallest_id_is_announced_when_it_changes_and_announcing_is_on() -> None:
     bench = NameServerBench("5.3.3", notify_min_broker_id_changed=True)
     master, slave = a_peer(), a_peer()
     bench.register(slave, broker_id=1, address=SLAVE, **ACTING)
@@ -253,7 +253,7 @@ def test_cluster_info_has_bare_numbers_as_keys_for_every_client(release) -> None
     assert info.broker_addr_table["broker-a"].broker_addrs == {0: MASTER}
 
 
-def test_the_member_group_of_a_known_and_an_unknown_broker_name() -> None:
+def test_r35_the_member_group_of_a_known_and_an_unknown_broker_name() -> None:
     bench = NameServerBench("5.3.3")
     bench.register(a_peer())
     for broker, expected in (("broker-a", {0: MASTER}), ("nobody", {})):
