@@ -2,11 +2,11 @@
 
     python -m rocketmq_emulator.processes.node broker '{"name": …}'
 
-The second argument is the role's config struct as JSON, or ``-``: then it is the first line of
-standard input, which can arrive after all code is loaded.  Imports are kept few (no terminal
-library), so that three servers start in a fraction of a second and use little memory.  When the
-node is ready it writes a line of JSON to standard output; errors of the environment (a port in
-use, an unwritable store) are one line on standard error.
+The second argument is the role's config struct as JSON, or ``-``: then the node's name and the
+config are the first line of standard input, which can arrive after all code is loaded.  Imports
+are kept few (no terminal library), so that three servers start in a fraction of a second and use
+little memory.  When the node is ready it writes a line of JSON to standard output; errors of the
+environment (a port in use, an unwritable store) are one line on standard error.
 
 Options: ``--journal FILE`` appends facts as JSON Lines, and rotates the file (FILE.1 …);
 ``--log JSON`` (a ``LogSettings``) selects the facts on standard error, by default warnings and
@@ -122,8 +122,11 @@ def main() -> int:
     """Serve the role that the command line names; returns the exit code."""
     role, text, *options = sys.argv[1:]
     import_role(role)
-    if text == "-" and not (text := _first_line()):
-        return 0  # the parent has closed the pipe
+    name = ""
+    if text == "-":
+        name, _, text = _first_line().partition(" ")
+        if not text:
+            return 0  # the parent has closed the pipe
     try:
         config = msgspec.json.decode(text, type=CONFIG_OF_ROLE[role])
         log = msgspec.json.decode(_option(options, "--log", "{}"), type=LogSettings)
@@ -133,24 +136,29 @@ def main() -> int:
     journal = _option(options, "--journal", "")
     _allow_open_files()
     skew_ms = int(_option(options, "--skew-ms", "0"))
-    return run(config, journal, log, with_parent="--with-parent" in options, skew_ms=skew_ms)
+    with_parent = "--with-parent" in options
+    return run(config, journal, log, name, with_parent=with_parent, skew_ms=skew_ms)
 
 
 def run(
     config: RoleConfig,
     journal: str = "",
     log: LogSettings = WARNINGS,
+    name: str = "",
     *,
     with_parent: bool = False,
     skew_ms: int = 0,
 ) -> int:
-    """Serve in this process until a signal; returns the exit code."""
-    errors = _standard_error()
+    """Serve in this process until a signal; returns the exit code.
+
+    Without a *name*, as of a node of a cluster, its name in the journal is that of its role.
+    """
+    errors, name = _standard_error(), name or name_of(config)
     try:
-        main = partial(_serve_until_stopped, with_parent=with_parent, skew_ms=skew_ms)
+        main = partial(_serve_until_stopped, name, with_parent=with_parent, skew_ms=skew_ms)
         left_out = trio.run(main, config, journal, log, errors)
     except Exception as error:  # noqa: BLE001  # bugs are written with their traceback
-        text = _text_of_end(name_of(config), first_error(error))
+        text = _text_of_end(name, first_error(error))
         errors.write(f"{text}\n" if with_parent else f"{PREFIX}{text}\n")
         return FAILED
     finally:
@@ -167,7 +175,7 @@ def _allow_open_files() -> None:
 
 
 def name_of(config: RoleConfig) -> str:
-    """The node's name in its journal."""
+    """The name of a node that is in no cluster."""
     if isinstance(config, BrokerConfig):
         return config.name
     return f"controller-{config.self_id}" if isinstance(config, ControllerConfig) else "namesrv"
@@ -200,6 +208,7 @@ def _first_line() -> str:
 
 
 async def _serve_until_stopped(
+    name: str,
     config: RoleConfig,
     journal_path: str,
     log: LogSettings,
@@ -222,7 +231,7 @@ async def _serve_until_stopped(
     with calling_on_stop(ask_to_stop, with_parent=with_parent):
         clock = WallClock.of_this_machine()
         clock.skew_ms = skew_ms
-        journal = Journal.to_file(name_of(config), clock, _journal_file(journal_path, config))
+        journal = Journal.to_file(name, clock, _journal_file(journal_path, config))
         log_to(journal, errors.write, log)
         if with_parent:
             journal.listen(_say_progress, (LogRecovering, TimersRecovering))
@@ -234,7 +243,7 @@ async def _serve_until_stopped(
             if starting.cancelled_caught:
                 return journal.left_out
             role = role_of(config)
-            line = {"role": role, "name": name_of(config), "address": address, "pid": os.getpid()}
+            line = {"role": role, "name": name, "address": address, "pid": os.getpid()}
             age = {"ready_s": round(process_age_s(), 3)}
             print(json.dumps({"ready": True, **line, **age}), flush=True)  # noqa: T201  # the interface
             _freeze_what_was_imported()

@@ -110,11 +110,11 @@ class NodeProcess:
         )
 
     def configure(self, config: RoleConfig) -> None:
-        """Write its config to its standard input; a wait reports a node that has died already."""
+        """Write its name and config to its standard input; a wait reports a node that has died."""
         self.config = config
         assert self.popen.stdin is not None
         try:
-            self.popen.stdin.write(msgspec.json.encode(config) + b"\n")
+            self.popen.stdin.write(b"%b %b\n" % (self.name.encode(), msgspec.json.encode(config)))
             self.popen.stdin.flush()
         except BrokenPipeError:
             self.popen.wait()

@@ -11,6 +11,7 @@ import trio
 from rocketmq_emulator.client import Message, Producer, SendStatus
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
 from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
 from rocketmq_emulator.sim.world import run_virtual
 from rocketmq_emulator.sync import Producer as SyncProducer
@@ -153,3 +154,16 @@ def statuses_of_sends(namesrv: str) -> Iterator[SendStatus]:
     with SyncProducer(namesrv=namesrv, group="shop") as producer:
         for _ in range(60):
             yield producer.send(Message("orders", b"one")).status
+
+
+def test_each_process_writes_its_own_name_into_its_journal(tmp_path) -> None:
+    spec = ClusterSpec(name_servers=2, brokers=1, slaves=1)
+    with ProcessCluster(spec, journal=str(tmp_path)):
+        pass
+    written = {path.stem: path.read_bytes().splitlines() for path in tmp_path.glob("*.jsonl")}
+    names = {
+        stem: {msgspec.json.decode(line)["node"] for line in lines}
+        for stem, lines in written.items()
+    }
+    nodes = (*spec.name_server_names, *spec.broker_names)
+    assert {node: names[node] for node in nodes} == {node: {node} for node in nodes}
