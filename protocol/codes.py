@@ -173,6 +173,7 @@ class RequestCode:
     ADVANCE_TIME = 9007
     ADVERTISE_ADDRESS = 9008
     RESET_SERVER = 9010
+    CONTROLLER_GROUP = 9011
 
 
 class ResponseCode:

@@ -1,21 +1,24 @@
 """The calls that a controller answers: of brokers and of tools.
 
 ``handler_table`` maps calls to handlers of a ``Controller``.  A handler decides and commits; after
-a ``Refusal`` nothing has changed.  This controller is alone, so it is the leader, and nothing is
-answered with CONTROLLER_NOT_LEADER.
+a ``Refusal`` nothing has changed.  In a group only the leader decides: the others answer
+CONTROLLER_NOT_LEADER, except to heartbeats, questions who leads, and those about settings.
 
 Upstream: ControllerRequestProcessor.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rocketmq_emulator.controller.state.group import decode_group_request
+from rocketmq_emulator.disk.port import WRITE_ERRORS
 from rocketmq_emulator.facts import SettingsIgnored
 from rocketmq_emulator.net.dispatch import Row, Table, table_of
-from rocketmq_emulator.net.results import Call, Refusal, Reply
+from rocketmq_emulator.net.results import Call, Handler, Refusal, Reply, Result
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.body import decode_body
 from rocketmq_emulator.protocol.bodies.controller import SyncStateSet
@@ -23,6 +26,7 @@ from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.fields import BadFields
 from rocketmq_emulator.protocol.java import java_json, java_properties
 from rocketmq_emulator.protocol.requests.controller import GetMetaDataReply
+from rocketmq_emulator.settings.allowed_values import peers_in
 
 if TYPE_CHECKING:
     from rocketmq_emulator.controller.state.controller import Controller
@@ -44,21 +48,33 @@ NAMES_BYTES_MAX = 1024 * 1024  # ours: of the names in CONTROLLER_GET_SYNC_STATE
 def handler_table(controller: Controller) -> Table:
     """The handlers of *controller* by code, for the calls that its release has."""
     processor = ControllerRequestProcessor(controller)
-    rows = (
+    of_leader = (
         Row(catalog.CONTROLLER_ALTER_SYNC_STATE_SET, processor.alter_sync_state_set),
         Row(catalog.CONTROLLER_ELECT_MASTER, processor.elect_master),
         Row(catalog.CONTROLLER_REGISTER_BROKER, processor.register_broker),
         Row(catalog.CONTROLLER_GET_REPLICA_INFO, processor.get_replica_info),
-        Row(catalog.CONTROLLER_GET_METADATA_INFO, processor.get_metadata),
         Row(catalog.CONTROLLER_GET_SYNC_STATE_DATA, processor.get_sync_state_data),
-        Row(catalog.UPDATE_CONTROLLER_CONFIG, processor.update_config),
-        Row(catalog.GET_CONTROLLER_CONFIG, processor.get_config),
         Row(catalog.CLEAN_BROKER_DATA, processor.clean_broker_data),
         Row(catalog.CONTROLLER_GET_NEXT_BROKER_ID, processor.get_next_broker_id),
         Row(catalog.CONTROLLER_APPLY_BROKER_ID, processor.apply_broker_id),
-        Row(catalog.BROKER_HEARTBEAT, processor.heartbeat),
     )
-    return table_of(rows, controller.release)
+    of_each = (
+        Row(catalog.CONTROLLER_GET_METADATA_INFO, processor.get_metadata),
+        Row(catalog.UPDATE_CONTROLLER_CONFIG, processor.update_config),
+        Row(catalog.GET_CONTROLLER_CONFIG, processor.get_config),
+        Row(catalog.BROKER_HEARTBEAT, processor.heartbeat),
+        Row(catalog.CONTROLLER_GROUP, processor.group_request),
+    )
+    led = (Row(row.rpc, partial(_at_leader, controller, row.handler)) for row in of_leader)
+    return table_of((*led, *of_each), controller.release)
+
+
+def _at_leader(controller: Controller, handler: Handler, call: Call[Any]) -> Result:
+    """The answer of *handler* when it holds.  Raises ``Refusal`` at a controller that follows."""
+    controller.check_leads()
+    reply = handler(call)
+    assert isinstance(reply, Reply), "no handler of this file waits"
+    return controller.answered(reply, call.now_ms)
 
 
 class ControllerRequestProcessor:
@@ -108,18 +124,32 @@ class ControllerRequestProcessor:
         return self._controller.replicas.get_replica_info(call.request.broker_name)
 
     def get_metadata(self, _call: Call[Header]) -> Reply:
-        """The controllers of the group, and which of them leads: this one."""
-        settings = self._controller.settings
-        config = settings.config
-        peers = (peer.partition("-") for peer in settings.peers.split(";"))
+        """The controllers of the group, and which of them leads, if that is known."""
+        settings, group = self._controller.settings, self._controller.group
+        config, peers = settings.config, peers_in(settings.peers)
+        leader = config.self_id if group is None else group.leader
         header = GetMetaDataReply(
             group=config.group,
-            controller_leader_id=config.self_id,
-            controller_leader_address=settings.address,
-            is_leader=True,
-            peers="".join(f"{name}:{address};" for name, _, address in peers),
+            controller_leader_id=leader,
+            controller_leader_address=peers.get(leader, ""),
+            is_leader=leader == config.self_id,
+            peers="".join(f"{name}:{address};" for name, address in peers.items()),
         )
         return Reply(header)
+
+    def group_request(self, call: Call[Header]) -> Reply:
+        """A request of another controller of the group."""
+        group = self._controller.group
+        if group is None:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, "this controller is alone")
+        try:
+            found = group.handle(decode_group_request(call.body), call.now_ms)
+            return Reply(body=msgspec.json.encode(found))
+        except msgspec.MsgspecError as error:
+            raise BadFields(f"no request of a controller: {error}") from error
+        except WRITE_ERRORS as error:
+            remark = f"the controller's disk cannot be written: {error}"
+            raise Refusal(ResponseCode.SYSTEM_ERROR, remark) from error
 
     def get_sync_state_data(self, call: Call[Header]) -> Reply:
         """The replicas of the names in the body; SYSTEM_ERROR without names, as in upstream."""

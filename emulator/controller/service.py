@@ -9,24 +9,37 @@ Upstream: ControllerManager, BrokerHousekeepingService.
 from __future__ import annotations
 
 import random
+from functools import partial
 
+import msgspec
 import trio
 
 from rocketmq_emulator.clocks.clock import WallClock
 from rocketmq_emulator.controller.request_processor import handler_table
-from rocketmq_emulator.controller.state.controller import Controller
+from rocketmq_emulator.controller.state.controller import COMMITTED, Controller
+from rocketmq_emulator.controller.state.group import (
+    ControllerGroup,
+    GroupRequest,
+    decode_group_reply,
+)
 from rocketmq_emulator.disk.port import Disk
+from rocketmq_emulator.errors.call_errors import RemoteError
 from rocketmq_emulator.facts import NodeStarted, NodeStopped
 from rocketmq_emulator.facts.journal import Journal
 from rocketmq_emulator.net.own_calls import answer_extension_calls, note_requests
 from rocketmq_emulator.net.remoting_client import RemotingClient
 from rocketmq_emulator.net.remoting_server import RemotingServer
 from rocketmq_emulator.net.results import Peer
-from rocketmq_emulator.net.tasks import OpenNursery, every
+from rocketmq_emulator.net.tasks import OpenNursery, TaskNursery, every
 from rocketmq_emulator.net.transport import Network
 from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.command import RemotingCommand
 from rocketmq_emulator.protocol.requests.controller import NotifyBrokerRoleChangedRequest
+from rocketmq_emulator.settings.allowed_values import peers_in
 from rocketmq_emulator.settings.config import ControllerConfig
+
+GROUP_CALL_MS_MAX = 1_000  # ours: below the interval of heartbeats
 
 
 async def serve_controller(
@@ -44,7 +57,7 @@ async def serve_controller(
     """Run until *stop* is set; reports its bound address to *task_status* once it listens."""
     note = journal.note
     async with open_nursery() as nursery:
-        controller = Controller(config, disk=disk, note=note)
+        controller = Controller(config, disk=disk, note=note, rng=rng, now_ms=clock.now_ms())
         server = RemotingServer(
             clock, config.net, config.parsed_release, note, handler_table(controller)
         )
@@ -85,6 +98,8 @@ async def serve_controller(
         nursery.start_soon(
             lambda: every(masters_ms, scan_masters, first_ms=masters_ms, alarm=masters_alarm)
         )
+        if controller.group is not None:
+            join_group(controller.group, controller, server, client, clock, nursery)
         note(NodeStarted("controller", listener.address, config.release))
         task_status.started(listener.address)
         await stop.wait()
@@ -94,6 +109,49 @@ async def serve_controller(
         server.close_all()
         client.end()
         nursery.cancel_scope.cancel()
+
+
+def join_group(
+    group: ControllerGroup,
+    controller: Controller,
+    server: RemotingServer,
+    client: RemotingClient,
+    clock: WallClock,
+    nursery: TaskNursery,
+) -> None:
+    """Connect *group* to the other controllers, and run its time in *nursery*."""
+    addresses = peers_in(controller.settings.config.peers)
+
+    def send(other: str, request: GroupRequest) -> None:
+        def take(reply: RemotingCommand | RemoteError) -> None:
+            if isinstance(reply, RemoteError) or reply.code != ResponseCode.SUCCESS:
+                group.failed(other, request)
+                return
+            try:
+                found = decode_group_reply(request, reply.body)
+            except msgspec.MsgspecError:  # it is no controller
+                group.failed(other, request)
+            else:
+                group.answered(other, request, found, clock.now_ms())
+
+        body, timeout_ms = msgspec.json.encode(request), GROUP_CALL_MS_MAX
+        rpc, address = catalog.CONTROLLER_GROUP, addresses[other]
+        client.invoke_async(address, rpc, None, body, timeout_ms=timeout_ms, on_done=take)
+
+    def give_up() -> None:
+        server.give_up_mark(COMMITTED, group.log.end)
+
+    async def keep_time() -> None:
+        alarm = clock.new_alarm()
+        while True:
+            await alarm.wait_until(clock.trio_time(max(group.next_due_ms, clock.now_ms() + 1)))
+            with server.batch():
+                group.tick(clock.now_ms())
+
+    group.send = send
+    controller.on_committed = partial(server.raise_mark, COMMITTED)
+    controller.on_gave_up = give_up
+    nursery.start_soon(keep_time)
 
 
 def _ignore(_peer: Peer, _now_ms: int) -> None:

@@ -56,6 +56,13 @@ class ControllerReset(Fact, frozen=True):
     """A controller was reset as if it had just started with an empty store."""
 
 
+class ControllerLeads(Fact, frozen=True):
+    """A controller leads its group: the others have voted for it."""
+
+    controller: str  # its id in the group
+    term: int  # 1, 2, 3 …: each has at most one leader
+
+
 # Masters ------------------------------------------------------------------------------
 
 

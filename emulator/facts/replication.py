@@ -106,3 +106,27 @@ class CopiedLogUnreadable(Fact, frozen=True):
 
     position: int  # of the first of these bytes in the commit log
     reason: str
+
+
+# Roles by a controller ----------------------------------------------------------------
+
+
+class BrokerRoleChanged(Fact, frozen=True):
+    """A broker has taken the role that its controller gives it, or the same role again."""
+
+    role: str  # "master", "slave"
+    broker_id: int  # at the controller: 1, 2, 3 …
+    address: str  # of the master
+    master_epoch: int  # 1, 2, 3 …: the masters of this broker name
+
+
+class RoleNotGranted(Fact, frozen=True):
+    """A broker has no role yet, so it takes no messages; it tries again every 5 s.
+
+    Noted when the reason changes.
+    """
+
+    severity: ClassVar[Severity] = "warning"
+
+    address: str  # of the controller that leads; empty if none is known
+    reason: str

@@ -10,7 +10,6 @@ The ranges, checks and relations of each struct are before it: ``NET_RULES``,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal, TypeAlias
 
 from msgspec import field
@@ -18,11 +17,20 @@ from msgspec import field
 from rocketmq_emulator.facts import kinds_on_demand
 from rocketmq_emulator.protocol.messages.delay_levels import (
     DEFAULT_DELAY_LEVELS,
-    parse_delay_levels,
 )
 from rocketmq_emulator.protocol.messages.names import TRACE_TOPIC
 from rocketmq_emulator.protocol.messages.validation import MESSAGE_BYTES_MAX
 from rocketmq_emulator.protocol.versions import BROKER_IDS_APPLIED
+from rocketmq_emulator.settings.allowed_values import (
+    check_advertised,
+    check_advertised_to,
+    check_delay_levels,
+    check_not_empty,
+    check_peers,
+    check_targets,
+    peers_in,
+    release_with_controller,
+)
 from rocketmq_emulator.settings.property_names import BROKER, CONTROLLER, NAME_SERVER
 from rocketmq_emulator.settings.quirks import check_quirks
 from rocketmq_emulator.settings.releases import ACTING_MASTER_SENT, Release, known_release
@@ -34,61 +42,13 @@ from rocketmq_emulator.settings.setting_rules import (
     SettingRules,
     ranges,
 )
-from rocketmq_emulator.text.values import PORT_MAX, check_connect_address, check_listen_address
+from rocketmq_emulator.text.values import PORT_MAX, check_listen_address
 
 # Allowed values ------------------------------------------------------------------------
 
 
 HA_FRAME_BYTES_MAX = 4 * 1024 * 1024 - 12  # a slave's buffer: HAClient.READ_MAX_BUFFER_SIZE
 TIMER_PRECISIONS_MS = (100, 200, 500, 1_000)  # MessageStoreConfig.setTimerPrecisionMs
-
-
-def _check_delay_levels(text: str) -> None:
-    if not parse_delay_levels(text).is_valid:
-        raise ValueError(f"delay levels look like 1s 5s 1m 2h 1d, not {text!r}")
-
-
-def _check_targets(addresses: Sequence[str]) -> None:
-    if isinstance(addresses, str):
-        raise ValueError(f"it is a list of addresses, not the text {addresses!r}")  # noqa: TRY004
-    for address in addresses:
-        check_connect_address(address)
-
-
-def _check_advertised(address: str) -> None:
-    if address:
-        check_connect_address(address)
-
-
-def _check_advertised_to(addresses: Mapping[str, str]) -> None:
-    for address in (*addresses, *addresses.values()):
-        check_connect_address(address)
-
-
-def _check_not_empty(text: str) -> None:
-    if not text.strip():
-        raise ValueError("it cannot be empty")
-
-
-def _release_with_controller(text: str) -> None:
-    known_release(text)
-    if Release.parse(text) < BROKER_IDS_APPLIED:
-        raise ValueError(
-            f"a controller has the release {BROKER_IDS_APPLIED} or a later one, not {text}"
-        )
-
-
-def _check_peers(text: str) -> None:
-    """One "id-host:port": a group of several controllers does not exist here."""
-    peers = [peer for peer in text.split(";") if peer.strip()]
-    if len(peers) > 1:
-        raise ValueError(f"it names {len(peers)} controllers; here a controller is alone")
-    for peer in peers:
-        name, dash, address = peer.partition("-")
-        if not name or not dash:
-            raise ValueError(f"a controller is named as n0-host:port, not {peer!r}")
-        check_connect_address(address)
-
 
 NET_RULES = SettingRules(
     ranges(
@@ -142,17 +102,17 @@ CONTROLLER_RULES = SettingRules(
         (Range(1), "journal_files_max"),
     ),
     {
-        "release": _release_with_controller,
+        "release": release_with_controller,
         "listen_address": check_listen_address,
-        "self_id": _check_not_empty,
-        "peers": _check_peers,
+        "self_id": check_not_empty,
+        "peers": check_peers,
         "facts_on_demand": kinds_on_demand,
     },
     (
         Relation(
             ("peers", "self_id"),
-            lambda config: not config.peers or config.peers.startswith(f"{config.self_id}-"),
-            "{self_id} must be the controller that {peers} names",
+            lambda config: not config.peers or config.self_id in peers_in(config.peers),
+            "{self_id} must be one of the controllers that {peers} names",
         ),
     ),
     CONTROLLER.names_by_setting(),
@@ -192,6 +152,9 @@ BROKER_RULES = SettingRules(
         (Range(1), "slave_ack_ms_max in_sync_replicas min_in_sync_replicas"),
         (Range(1), "total_replicas broker_heartbeat_interval_ms broker_silence_ms_max"),
         (Range(1), "member_group_interval_ms heartbeat_call_ms_max"),
+        (Range(1), "sync_role_interval_ms check_sync_state_set_interval_ms"),
+        (Range(1), "sync_controllers_interval_ms controller_silence_ms_max"),
+        (Range(-(2**31)), "election_priority"),
         (Range(1), "send_threads pull_threads lite_pull_threads query_threads admin_threads"),
         (Range(1), "client_manage_threads consumer_manage_threads heartbeat_threads"),
         (Range(1), "end_transaction_threads load_balance_threads reply_threads"),
@@ -210,14 +173,15 @@ BROKER_RULES = SettingRules(
     ),
     {
         "release": known_release,
-        "name": _check_not_empty,
-        "cluster": _check_not_empty,
+        "name": check_not_empty,
+        "cluster": check_not_empty,
         "listen_address": check_listen_address,
-        "advertised_address": _check_advertised,
-        "ha_master_address": _check_advertised,
-        "advertised_to": _check_advertised_to,
-        "namesrv": _check_targets,
-        "delay_levels": _check_delay_levels,
+        "advertised_address": check_advertised,
+        "ha_master_address": check_advertised,
+        "advertised_to": check_advertised_to,
+        "namesrv": check_targets,
+        "controllers": check_targets,
+        "delay_levels": check_delay_levels,
         "quirks": check_quirks,
         "facts_on_demand": kinds_on_demand,
     },
@@ -247,7 +211,9 @@ BROKER_RULES = SettingRules(
         ),
         Relation(
             ("broker_role", "broker_id"),
-            lambda config: config.is_slave == (config.broker_id > 0),
+            lambda config: (
+                config.enable_controller_mode or config.is_slave == (config.broker_id > 0)
+            ),
             "{broker_role} and {broker_id} must fit: a SLAVE has an id above 0, a master has 0",
         ),
         Relation(
@@ -256,6 +222,18 @@ BROKER_RULES = SettingRules(
                 not config.slave_acting_master or config.parsed_release >= ACTING_MASTER_SENT
             ),
             "{slave_acting_master} needs release 5.0.0 or a later one, not {release}",
+        ),
+        Relation(
+            ("enable_controller_mode", "controllers"),
+            lambda config: bool(config.controllers) or not config.enable_controller_mode,
+            "{enable_controller_mode} needs {controllers}: the addresses of the controllers",
+        ),
+        Relation(
+            ("enable_controller_mode", "release"),
+            lambda config: (
+                not config.enable_controller_mode or config.parsed_release >= BROKER_IDS_APPLIED
+            ),
+            f"{{enable_controller_mode}} needs {{release}} {BROKER_IDS_APPLIED} or a later one",
         ),
         Relation(
             ("min_in_sync_replicas", "in_sync_replicas"),
@@ -360,7 +338,7 @@ class ControllerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_
     listen_address: str = "127.0.0.1:9878"  # ours: upstream has no default; unused with peers
     group: str = "DefaultControllerGroup"  # ControllerConfig.controllerDLegerGroup; ours
     self_id: str = "n0"  # ControllerConfig.controllerDLegerSelfId; the default is ours
-    peers: str = ""  # ControllerConfig.controllerDLegerPeers: n0-host:port, where it listens
+    peers: str = ""  # ControllerConfig.controllerDLegerPeers: n0-host:port;… of the group
     scan_first_ms: int = 2_000  # DefaultBrokerHeartbeatManager.start
     scan_interval_ms: int = 5_000  # ControllerConfig.scanNotActiveBrokerInterval
     scan_masters_interval_ms: int = 5_000  # ControllerConfig.scanInactiveMasterInterval
@@ -388,7 +366,7 @@ class ControllerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_
     @property
     def served_address(self) -> str:
         """Where it listens: at its own entry in ``peers``, as upstream's does."""
-        return self.peers.rstrip(";").partition("-")[2] or self.listen_address
+        return peers_in(self.peers).get(self.self_id, self.listen_address)
 
 
 class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -519,6 +497,15 @@ class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
     member_group_interval_ms: int = 1_000  # BrokerConfig.syncBrokerMemberGroupPeriod
     heartbeat_call_ms_max: int = 1_000  # BrokerConfig.sendHeartbeatTimeoutMillis
     compatible_with_old_namesrv: bool = True  # BrokerConfig.compatibleWithOldNameSrv
+
+    # Roles by a controller (5.1.1)
+    enable_controller_mode: bool = False  # BrokerConfig.enableControllerMode
+    controllers: tuple[str, ...] = ()  # BrokerConfig.controllerAddr: all of the group
+    sync_role_interval_ms: int = 5_000  # BrokerConfig.syncBrokerMetadataPeriod
+    check_sync_state_set_interval_ms: int = 5_000  # BrokerConfig.checkSyncStateSetPeriod
+    sync_controllers_interval_ms: int = 10_000  # BrokerConfig.syncControllerMetadataPeriod
+    controller_silence_ms_max: int = 10_000  # BrokerConfig.controllerHeartBeatTimeoutMills
+    election_priority: int = 2**31 - 1  # BrokerConfig.brokerElectionPriority: smaller wins
 
     # Timer messages (5.x)
     timer_wheel: bool = True  # MessageStoreConfig.timerWheelEnable

@@ -93,6 +93,8 @@ CONTROLLER_APPLY_BROKER_ID = controller(
 GET_BROKER_EPOCH_CACHE = broker(
     "GET_BROKER_EPOCH_CACHE", reply_body=EpochEntryCache, since=R_5_0_0
 )
+# Ours: what upstream's controllers send each other is DLedger's or JRaft's.
+CONTROLLER_GROUP = controller("CONTROLLER_GROUP", request_body=bytes, reply_body=bytes)
 NOTIFY_BROKER_ROLE_CHANGED = broker(
     "NOTIFY_BROKER_ROLE_CHANGED",
     NotifyBrokerRoleChangedRequest,

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from rocketmq_emulator.facts import (
     BrokerDataCleaned,
     BrokerIdApplied,
+    BrokerRoleChanged,
+    ControllerLeads,
     ControllerReset,
     CopiedLogUnreadable,
     ElectionFailed,
@@ -24,6 +26,7 @@ from rocketmq_emulator.facts import (
     ReplicaAddressChanged,
     ReplicaAlive,
     ReplicaGone,
+    RoleNotGranted,
     SlaveAcknowledged,
     SlaveCannotContinue,
     SlaveConnected,
@@ -78,6 +81,15 @@ REPLICATION_SENTENCES: Mapping[type[Fact], Callable[..., str]] = {
     MetadataSyncFailed: lambda fact, *_: (
         f"could not copy the {fact.table} of its master {fact.address}: {fact.reason}"
     ),
+    # A broker with a controller
+    BrokerRoleChanged: lambda fact, *_: (
+        f"is the master with the controller id {fact.broker_id}, in epoch {fact.master_epoch}"
+        if fact.role == "master"
+        else f"is the slave {fact.broker_id} of {fact.address}, in epoch {fact.master_epoch}"
+    ),
+    RoleNotGranted: lambda fact, *_: (
+        f"has no role from a controller yet, so it takes no messages: {fact.reason}"
+    ),
     **AUTO_SWITCH_SENTENCES,
     # A controller
     BrokerIdApplied: lambda fact, *_: (
@@ -102,5 +114,8 @@ REPLICATION_SENTENCES: Mapping[type[Fact], Callable[..., str]] = {
         f"set the in-sync brokers of {fact.broker} to {_ids(fact.sync_state_set)}"
     ),
     BrokerDataCleaned: _cleaned,
+    ControllerLeads: lambda fact, *_: (
+        f"leads the group of controllers as {fact.controller}, in term {fact.term}"
+    ),
     ControllerReset: lambda *_: "was reset: it forgot all brokers",
 }

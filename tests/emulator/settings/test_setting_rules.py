@@ -72,7 +72,8 @@ def test_no_duration_and_no_count_may_be_below_zero_but_those_that_say_so(
     config: type[CheckedConfig],
 ) -> None:
     below = {name for name, range_ in ranges_of(config).items() if range_.least < 0}
-    assert below <= {"send_timeout_ms_per_attempt", "reconsume_times_max"}
+    allowed = {"send_timeout_ms_per_attempt", "reconsume_times_max", "election_priority"}
+    assert below <= allowed
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)

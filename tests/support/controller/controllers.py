@@ -8,7 +8,7 @@ from typing import Any
 from rocketmq_emulator.controller.request_processor import handler_table
 from rocketmq_emulator.controller.state.controller import Controller
 from rocketmq_emulator.disk.memory import MemoryDisk
-from rocketmq_emulator.net.results import Call, Peer, Refusal, Reply
+from rocketmq_emulator.net.results import Call, Peer, Refusal, Reply, Wait
 from rocketmq_emulator.protocol.bodies.body import decode_body, encode_body
 from rocketmq_emulator.protocol.bodies.controller import SyncStateSet
 from rocketmq_emulator.protocol.codes import RequestCode
@@ -56,7 +56,7 @@ class ControllerBench:
         return [fact for fact in self.facts if type(fact) is kind]
 
     def invoke(self, code: int, *, body: bytes = b"", peer: Peer | None = None, **fields) -> Any:
-        """The reply that the shell would send."""
+        """The reply that the shell would send; in a group perhaps what it would wait for."""
         entry = self.handlers.get(code)
         if entry is None:
             return Reply(code=3)
@@ -71,7 +71,7 @@ class ControllerBench:
             return Reply(refusal.header, code=refusal.code, remark=refusal.remark)
         except BadFields as error:
             return Reply(code=1, remark=str(error))
-        assert isinstance(result, Reply)
+        assert isinstance(result, Reply | Wait)
         return result
 
     # Requests of a broker ---------------------------------------------------------------
