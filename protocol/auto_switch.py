@@ -208,6 +208,8 @@ class MasterReader(_HaReader):
                 head = _MASTER_HEADS[self.state]
                 if not 0 <= size <= FRAME_BYTES_MAX - head.size:
                     raise BadStream(f"a frame of {size} bytes at position {position}")
+                if size and not 0 <= position <= NO_END - size:
+                    raise BadStream(f"{size} bytes at position {position}")
                 if not self._has(head.size + size):
                     break
                 yield self._whole_message(head, size)

@@ -25,7 +25,7 @@ from rocketmq_emulator.protocol.auto_switch import (
 )
 from rocketmq_emulator.protocol.replication import FRAME_BYTES_MAX, BadStream
 
-LONGS = st.integers(0, 2**63 - 1)
+LONGS = st.integers(0, 2**62)
 FROM_SLAVE = st.one_of(
     st.builds(SlaveHandshake, LONGS, st.booleans(), st.booleans()),
     st.builds(SlaveReport, LONGS),
@@ -130,6 +130,21 @@ def test_a_message_of_an_impossible_size_ends_the_stream(
     reader.feed(state.to_bytes(4, "big") + size.to_bytes(4, "big", signed=True) + bytes(12))
     with pytest.raises(BadStream, match="a frame of"):
         list(reader.messages())
+
+
+@pytest.mark.parametrize("position", [-1, -(2**63), 2**63 - 1])
+def test_bytes_at_an_impossible_position_end_the_stream_but_no_heartbeat(position: int) -> None:
+    reader = MasterReader()
+    reader.state = HAConnectionState.TRANSFER
+    reader.feed(encode_transfer(position, LogEpoch(1, 0), 0, b""))
+    assert [each.data for each in frames_of(reader)] == [b""]
+    reader.feed(encode_transfer(position, LogEpoch(1, 0), 0, b"x"))
+    with pytest.raises(BadStream, match="1 bytes at position"):
+        list(reader.messages())
+
+
+def frames_of(reader: MasterReader) -> list[TransferFrame]:
+    return [each for each in reader.messages() if isinstance(each, TransferFrame)]
 
 
 def test_a_piece_of_an_epoch_at_the_end_of_a_handshake_is_ignored() -> None:

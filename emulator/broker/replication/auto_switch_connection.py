@@ -3,7 +3,8 @@
 The slave introduces itself, and is answered with the epochs of this log; then it reports where its
 log ends, and is sent the rest.  An empty slave is sent the whole log, not only its last file.  A
 frame never reaches over the end of an epoch: the frame that ends there has the next epoch in its
-header already, and a slave that stands exactly there is sent one without bytes.
+header already, and a slave that stands exactly there is sent one without bytes.  So an epoch that
+fits into one frame is never named: the slave's file of epochs has a gap, as with upstream's.
 
 Upstream: AutoSwitchHAConnection.
 """

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rocketmq_emulator.broker.replication.confirming import ALL_IN_SYNC
 from rocketmq_emulator.broker.store.appender import PutRefused, PutStatus
@@ -19,8 +21,10 @@ from rocketmq_emulator.facts import (
 from rocketmq_emulator.protocol.auto_switch import (
     LogEpoch,
     SlaveHandshake,
+    encode_master_handshake,
     encode_slave_handshake,
     encode_slave_report,
+    encode_transfer,
 )
 from tests.support.broker.store_makers import NOW, TinyDisk, a_message
 from tests.support.broker.switch_rigs import Switcher, introduced, joined
@@ -171,6 +175,52 @@ def test_a_reset_master_is_copied_again_by_its_reset_slave() -> None:
     master.time.advance(6_000)
     carry()
     assert slave.bodies() == [b"after"]
+
+
+# Whatever a peer sends ----------------------------------------------------------------
+
+INTS, LONGS = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
+NEAR = st.one_of(st.integers(-2, 400), LONGS)
+
+
+@given(st.lists(st.one_of(st.binary(max_size=40), NEAR), max_size=20))
+def test_a_master_survives_whatever_a_slave_sends(sent: list[bytes | int]) -> None:
+    master = Switcher().lead(1)
+    master.put()
+    connection, transport = master.accept()
+    for each in sent:
+        connection.feed(each if isinstance(each, bytes) else encode_slave_report(each))
+        master.time.advance(700)
+        if not transport.is_open:
+            break
+        master.put()
+        master.ha.maybe_shrink_sync_state_set()
+    assert master.put()
+
+
+@given(
+    NEAR,
+    st.lists(st.tuples(INTS, NEAR), max_size=5),
+    st.lists(st.tuples(NEAR, INTS, NEAR, NEAR, st.binary(max_size=300)), max_size=8),
+)
+def test_a_slave_survives_whatever_a_master_sends(
+    end: int, epochs: list[tuple[int, int]], sent: list[tuple[int, int, int, int, bytes]]
+) -> None:
+    slave = Switcher(own_id=2).lead(1)
+    slave.put()
+    slave.put()
+    slave.follow(2)
+    transport = slave.connect()
+    slave.ha.client.feed(encode_master_handshake(end, [LogEpoch(*each) for each in epochs]))
+    for position, epoch, start, confirmed, data in sent:
+        frame = encode_transfer(position, LogEpoch(epoch, start), confirmed, data)
+        slave.ha.client.feed(frame)
+        slave.time.advance(3_000)
+        if not transport.is_open:
+            break
+    if slave.ha.last_epoch < 2**31 - 1:
+        slave.lead(2**31 - 1)
+        assert slave.put()
 
 
 # The sync-state set -------------------------------------------------------------------

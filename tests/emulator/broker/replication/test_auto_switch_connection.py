@@ -120,6 +120,16 @@ def test_r51_a_slave_exactly_at_the_end_of_an_epoch_is_sent_the_next_one_without
     assert found == [(0, 1, end), (end, 2, 0), (end, 2, end)]
 
 
+def test_an_epoch_that_fits_into_one_frame_is_never_named() -> None:
+    master = Switcher().lead(1)
+    for epoch in (2, 3):
+        master.put()
+        master.lead(epoch)
+    master.put()
+    _, transport = introduced(master, 0)
+    assert [frame.epoch for frame in frames(transport)] == [2, 3, 3]
+
+
 def test_a_slave_that_begins_where_an_epoch_does_is_in_that_epoch() -> None:
     master = Switcher().lead(1)
     end = master.put().size
