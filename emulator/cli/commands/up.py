@@ -31,6 +31,7 @@ from rocketmq_emulator.cli.options.errors import (
     print_note,
 )
 from rocketmq_emulator.cli.options.server_arguments import (
+    ActingMaster,
     Advertise,
     Brokers,
     ControlPort,
@@ -87,6 +88,7 @@ def up(
     brokers: Brokers = BROKERS_DEFAULT,
     slaves: Slaves = 0,
     sync_master: SyncMaster = False,
+    acting_master: ActingMaster = False,
     release: ReleaseName = RELEASE_DEFAULT,
     store: Store = "",
     port: Port = PORT_DEFAULT,
@@ -110,6 +112,7 @@ def up(
         where = ListenAddress(port, listen, advertise)
         kept = StoreChoice.of(store, embedded=embedded)
         role = ["brokerRole=SYNC_MASTER"] if sync_master else []
+        role += _acting_settings(slaves) if acting_master else []
         spec = _spec(Nodes(brokers, slaves), release, kept, where, [*role, *(sets or [])])
         wanted = ControlPortOption.parse(control, port)
         shown = log_settings(log_format, everything=log)
@@ -186,6 +189,14 @@ class Nodes(NamedTuple):
     slaves: int
 
 
+def _acting_settings(slaves: int) -> list[str]:
+    """What brokers need so that a slave acts as its master, is read, and sends what is due."""
+    if not slaves:
+        raise BadUse("--acting-master needs slaves that can act: --slaves 1")
+    switches = ("enableSlaveActingMaster", "enableRemoteEscape", "slaveReadEnable")
+    return [f"{name}=true" for name in switches] + [f"totalReplicas={1 + slaves}"]
+
+
 def _spec(
     nodes: Nodes, release: str, store: StoreChoice, where: ListenAddress, sets: list[str]
 ) -> ClusterSpec:
@@ -194,6 +205,9 @@ def _spec(
     settings = Settings(BrokerConfig)
     settings.add_assignments(sets)
     given = settings.nested() | ({"store_is_temporary": True} if store.is_temporary else {})
+    of_name_servers = {name: given[name] for name in FOR_ALL_NODES & given.keys()}
+    if given.get("slave_acting_master"):
+        of_name_servers["support_acting_master"] = True  # routes show the slave as the master
     if own := sorted({"name", "broker_id", "listen_address", "namesrv", "store"} & given.keys()):
         raise BadUse(f"--set {', '.join(own)}: every broker needs its own; `up` sets it")
     if settings.ignored:
@@ -206,7 +220,7 @@ def _spec(
             store=store.folder,
             **where._asdict(),
             broker_settings=given,
-            name_server_settings={name: given[name] for name in FOR_ALL_NODES & given.keys()},
+            name_server_settings=of_name_servers,
         )
         spec.check()
     except SettingRefused as error:

@@ -26,6 +26,10 @@ SyncMaster: TypeAlias = Annotated[
     bool,
     typer.Option("--sync-master", help="Brokers answer sends when a slave has the message."),
 ]
+ActingMaster: TypeAlias = Annotated[
+    bool,
+    typer.Option("--acting-master", help="A slave acts as its master while that is away (5.x)."),
+]
 ReleaseName: TypeAlias = Annotated[
     str,
     typer.Option(

@@ -26,7 +26,9 @@ PLAIN_WITH_VALUE = frozenset(
         "--control",
     )
 )
-PLAIN_SWITCHES = frozenset(("--sync-master", "--exit-on-death", "--exit-with-parent"))
+PLAIN_SWITCHES = frozenset(
+    ("--sync-master", "--acting-master", "--exit-on-death", "--exit-with-parent")
+)
 
 
 def brokers_to_start_early(arguments: Sequence[str]) -> int:

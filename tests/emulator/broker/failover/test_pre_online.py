@@ -10,6 +10,7 @@ import trio
 from rocketmq_emulator.client import Message
 from tests.support.broker.acting_clusters import ActingRun, run_acting
 
+BROKER_HEARTBEAT = 904
 KILL_S = 70  # the slave has copied the tables by then
 
 
@@ -54,7 +55,11 @@ def test_r37_a_returning_master_waits_for_its_slave_and_sends_no_heartbeat_until
         cluster.resume("broker-a-1")
         await trio.sleep(30)
 
-    ran = run_acting(return_without_copies)
+    ran = run_acting(
+        return_without_copies,
+        name_server_settings={"facts_on_demand": ("RequestReceived",)},
+        compatible_with_old_namesrv=False,
+    )
     (waiting, *_) = ran.facts("broker-a", "PreOnlineWaiting")
     assert waiting["step"] == "HA address"
     back_ms = ran.times_of("broker-a", "PreOnlineBegan")[-1]
@@ -62,6 +67,15 @@ def test_r37_a_returning_master_waits_for_its_slave_and_sends_no_heartbeat_until
     copied_ms = ran.times_of("broker-a", "SlaveConnected")[-1]
     registered = [at_ms for at_ms in ran.times_of("broker-a", "RegisteredWith") if at_ms > back_ms]
     assert back_ms < copied_ms <= online_ms <= registered[0]
+    masters_host = ran.facts("broker-a", "NodeStarted")[0]["address"].partition(":")[0]
+    beats_ms = [
+        entry["at_ms"]
+        for entry in ran.of("namesrv", "RequestReceived")
+        if entry["fact"]["code"] == BROKER_HEARTBEAT
+        and entry["fact"]["peer"].startswith(f"{masters_host}:")
+    ]
+    assert any(at_ms > online_ms for at_ms in beats_ms)
+    assert not any(back_ms < at_ms < online_ms for at_ms in beats_ms)
 
 
 def test_r37_the_returned_master_has_the_offsets_committed_at_the_acting_master() -> None:

@@ -8,9 +8,12 @@ import os
 import signal
 import socket
 import sys
+import time
 
 import pytest
+import trio
 
+from rocketmq_emulator.admin.calls import admin_over_tcp
 from rocketmq_emulator.cli.commands.up import ControlPortOption, StopSignals
 from tests.support.cli.command_line import RMQEMU, ready_line, rmqemu, started, wait_gone
 
@@ -87,6 +90,24 @@ def test_a_node_that_was_killed_is_started_again_by_the_command_that_it_names() 
         assert done.returncode == 0, done.stderr
         (broker,) = json.loads(rmqemu("status", "--json", "-n", line["namesrv"]).stdout)["brokers"]
         assert not broker["problem"]
+
+
+def test_with_acting_master_a_slave_is_in_routes_as_the_master_while_that_is_away() -> None:
+    options = ("--brokers", "1", "--slaves", "1", "--release", "5.3.3")
+    with started("up", "--port=0", *options, "--acting-master") as up:
+        line = ready_line(up)
+        os.kill(line["nodes"]["broker-a"]["pid"], signal.SIGKILL)
+        until_s = time.monotonic() + 20
+        slave = {0: line["nodes"]["broker-a-1"]["address"]}
+        while (found := trio.run(addresses_in_route, line["namesrv"])) != slave:
+            assert time.monotonic() < until_s, found
+            time.sleep(0.1)
+
+
+async def addresses_in_route(namesrv: str) -> dict[int, str]:
+    async with admin_over_tcp(namesrv) as admin:
+        (broker,) = (await admin.route("TBW102")).broker_datas
+        return broker.broker_addrs
 
 
 def test_a_control_port_that_was_asked_for_and_is_in_use_is_one_line() -> None:
@@ -290,6 +311,8 @@ def test_at_its_end_it_names_the_folders_that_it_keeps(tmp_path) -> None:
         (("--brokers", "99"), "0 to 26 brokers"),
         (("--release", "next"), "next"),
         (("--control", "banana"), "--control banana: a port from 0"),
+        (("--acting-master",), "--acting-master needs slaves that can act"),
+        (("--acting-master", "--slaves", "1", "--release", "4.9.7"), "needs release 5.0.0"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_starts(arguments, complaint) -> None:

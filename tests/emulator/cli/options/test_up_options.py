@@ -64,6 +64,7 @@ def test_no_command_forges_the_signature_of_its_function() -> None:
         (("--store", "--embedded"), 2),  # a folder of that name
         (("--store", "--brokers", "--brokers", "3"), 3),
         (("--brokers", "3", "--slaves", "2", "--sync-master"), 9),
+        (("--slaves", "1", "--acting-master"), 4),
         (("--slaves", "one"), 0),
         (("--brokers", "0"), 0),
         (("--brokers", "many"), 0),
