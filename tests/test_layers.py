@@ -75,6 +75,7 @@ PRIVATE_PARTS_OF_TRIO = re.compile(r"\btrio\._|\btrio import _")
 SHELL_WORDS = {"trio", "time", "socket", "os", "structlog", "subprocess", "threading", "signal"}
 SHELLS = {  # the modules of SHELL_WORDS that each file imports
     "admin.cluster_reader": "trio",
+    "broker.controller_task": "trio",
     "broker.copying_task": "trio",
     "broker.failover.acting_master": "trio",
     "broker.failover.pre_online": "trio",

@@ -119,8 +119,20 @@ class NameServerRegistration:
             await self.register()
 
     async def register(self) -> None:
-        """One round: register the whole table at every NameServer.  Failures are facts."""
-        await self._finish(self._begin(None))
+        """One round: register the whole table at every NameServer.  Failures are facts.
+
+        An isolated broker does not register.  Upstream: BrokerController.start.
+        """
+        if not self._broker.is_isolated:
+            await self._finish(self._begin(None))
+
+    def register_soon(self) -> None:
+        """Register the whole table now, in a task of its own; isolated or not.
+
+        Upstream: ReplicasManager.registerBrokerWhenRoleChange.
+        """
+        begun = self._begin(None)
+        self._nursery.start_soon(self._finish, begun)
 
     def announce(self, topics: Sequence[TopicConfig] | None, bell: Hashable | None) -> None:
         """Register *topics* that are new or have changed, or all topics; then ring *bell*.
@@ -131,6 +143,10 @@ class NameServerRegistration:
         Upstream: AdminBrokerProcessor.updateAndCreateTopic is synchronized.
         """
         names = [topic.topic_name or "" for topic in topics or ()]
+        if self._broker.is_isolated:  # the registration that ends the isolation has every topic
+            if bell is not None:
+                self._broker.later(0, lambda _now_ms: self._broker.registered(names, bell))
+            return
         if bell is None:
             self._unsent.update(dict.fromkeys(names))
             self._is_whole_due = True

@@ -13,6 +13,7 @@ from functools import partial
 import msgspec
 import trio
 
+from rocketmq_emulator.broker.controller_task import ControllerTasks
 from rocketmq_emulator.broker.copying_task import copy_master, synchronize_with_master
 from rocketmq_emulator.broker.failover.acting_master import NameServerAsking, SlaveActingMaster
 from rocketmq_emulator.broker.failover.escape_bridge import EscapeBridge
@@ -108,14 +109,20 @@ async def serve_broker(
             tasks = ScheduledTasks(broker, server, clock)
             server.on_closed = broker.clients.close
             _note_started(config, address, disk, journal)
+            if config.enable_controller_mode:
+                controlled = ControllerTasks(broker, client, nursery, rng)
+                controlled.connect(registration, tasks.change_special_services)
+                await controlled.start()
             if not broker.members.is_isolated:
                 await registration.register()
             nursery.start_soon(_keep_registered, broker, registration, http, open_nursery)
             tasks.start(nursery)
             online = _going_online(broker, client, nursery, registration, tasks, rng)
-            if broker.ha_client is not None:
+            if config.enable_controller_mode:
+                nursery.start_soon(copy_master, broker.auto_switch.client, network)
+            elif broker.ha_client is not None:
                 nursery.start_soon(copy_master, broker.ha_client, network)
-            if broker.slave_synchronize is not None:
+            if broker.slave_synchronize is not None and not config.enable_controller_mode:
                 synchronize = partial(synchronize_with_master, own_address=broker.address)
                 nursery.start_soon(synchronize, broker.slave_synchronize, client, clock.now_ms)
             if broker.members.is_isolated:
@@ -361,9 +368,10 @@ class ScheduledTasks:
         broker.transactions.follow_clock(self._clock.ahead_ms)
         if (timers := broker.timers) is not None:
             timers.on_planned = partial(self._plan_timed, timers)
-        if broker.members.is_isolated and broker.timers is not None:
+        is_isolated = broker.members.is_isolated
+        if is_isolated and broker.timers is not None:
             broker.timers.is_dequeuing = False
-        if not config.is_slave and not broker.members.is_isolated:
+        if not (config.is_slave or broker.is_isolated or is_isolated):
             self.has_special_services = broker.has_special_services = True  # its store is read
             self._plan_special_services()
 

@@ -196,6 +196,20 @@ class RemotingClient(Remoting):
         else:
             channel.waiting.append(send_when_connected)
 
+    async def wait_connected(self, address: str) -> bool:
+        """Connect to *address* unless it is connected; returns whether it is now.
+
+        Upstream: NettyRemotingClient.isAddressReachable.
+        """
+        if self._has_ended:
+            return False
+        channel = self._channel(address)
+        if channel.connection is None:
+            ended = trio.Event()
+            channel.waiting.append(lambda _found: ended.set())
+            await ended.wait()
+        return channel.connection is not None
+
     def is_connected(self, address: str) -> bool:
         """Whether *address* is connected: then requests to it are sent at once."""
         channel = self._channels.get(address)

@@ -123,10 +123,15 @@ class PullMessageProcessor:
         )
         self._wait_is_read = broker.release < SUSPENSION_READ_WHEN_HELD
         self._stores_moved_offsets = broker.release < MOVED_OFFSETS_NOT_STORED
+        self._follow_role()
+        broker.on_role_changed.append(self._follow_role)
+        self.held_count = 0
+
+    def _follow_role(self) -> None:
+        broker = self._broker
         self._is_slave = broker.config.is_slave
         self._ignores_commits = self._is_slave and broker.release < SLAVES_STORE_COMMITS
         self._arrivals_wake = not self._is_slave or broker.release >= SLAVES_WAKE_PULLS
-        self.held_count = 0
 
     def pull(self, call: Call[PullMessageRequest]) -> Result:
         """Stored records from an offset on, or the reason why there are none; may be held."""

@@ -21,8 +21,8 @@ from rocketmq_emulator.broker.tables.checks import java_text
 from rocketmq_emulator.broker.tables.figures import RATE_WINDOWS_S
 from rocketmq_emulator.clocks.sampled_sums import SampledSums
 from rocketmq_emulator.net.results import Call, Refusal, Reply, Result
-from rocketmq_emulator.protocol.bodies.body import encode_body
-from rocketmq_emulator.protocol.bodies.controller import EpochEntryCache
+from rocketmq_emulator.protocol.bodies.body import decode_body, encode_body
+from rocketmq_emulator.protocol.bodies.controller import EpochEntryCache, SyncStateSet
 from rocketmq_emulator.protocol.bodies.extensions import PoolName
 from rocketmq_emulator.protocol.bodies.routes import KVTable
 from rocketmq_emulator.protocol.bodies.stats import HARuntimeInfo
@@ -32,6 +32,7 @@ from rocketmq_emulator.protocol.java.java_json_writer import java_double
 from rocketmq_emulator.protocol.messages.delay_levels import queue_of_level
 from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC
 from rocketmq_emulator.protocol.requests.admin import ViewBrokerStatsDataRequest
+from rocketmq_emulator.protocol.requests.controller import NotifyBrokerRoleChangedRequest
 from rocketmq_emulator.protocol.versions import version_desc
 from rocketmq_emulator.settings.releases import (
     ACK_POOL_SHOWN,
@@ -273,6 +274,16 @@ class ReplicaProcessor:
         else:
             raise Refusal(ResponseCode.SYSTEM_ERROR, _NO_HA)
         return Reply(body=encode_body(body, broker.release))
+
+    def role_changed(self, call: Call[NotifyBrokerRoleChangedRequest]) -> Result:
+        """Take the role that the controller gives, if its epoch is larger than the last.
+
+        Upstream: AdminBrokerProcessor.notifyBrokerRoleChanged.
+        """
+        in_sync = decode_body(call.body, SyncStateSet)
+        if (manager := self._broker.controlled) is not None:
+            manager.change_role(call.request, in_sync)
+        return Reply()
 
     def epoch_cache(self, _call: Call[Header]) -> Result:
         """The epochs of the log; refused by a broker without a controller, which has none.

@@ -96,8 +96,12 @@ SLAVE_REFUSALS = (
 
 
 def with_slave_refusals(table: Table, broker: Broker) -> Table:
-    """*table*, but a slave's handlers of refused codes are called only while they may be."""
-    if not broker.config.is_slave:
+    """*table*, but a slave's handlers of refused codes are called only while they may be.
+
+    A controller may make the broker a slave, so the role is looked at in each call then; the
+    table of a master without a controller stays as it is.
+    """
+    if not (broker.config.is_slave or broker.config.enable_controller_mode):
         return table
     guarded = dict(table)
     for refusal in SLAVE_REFUSALS:
@@ -111,7 +115,7 @@ def with_slave_refusals(table: Table, broker: Broker) -> Table:
 def _refuse_or_pass_on(
     broker: Broker, refusal: SlaveRefusal, handler: Handler, call: Call[Any]
 ) -> Result:
-    if not refusal.applies(broker.config):
+    if not (broker.config.is_slave and refusal.applies(broker.config)):
         return handler(call)
     code, remark = refusal.response_code, refusal.remark.format(host=broker.host)
     if call.command.code in SENDS and broker.wants(SendRefused):

@@ -161,4 +161,5 @@ def _query_rows(broker: Broker) -> tuple[Row, ...]:
         Row(catalog.NOTIFY_MIN_BROKER_ID_CHANGE, members.min_broker_changed),
         Row(catalog.EXCHANGE_BROKER_HA_INFO, members.exchange_ha_info),
         Row(catalog.RESET_MASTER_FLUSH_OFFSET, members.reset_flush_offset),
+        Row(catalog.NOTIFY_BROKER_ROLE_CHANGED, replicas.role_changed),
     )

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.settings.config import BrokerConfig
 
 FULL_AFTER_MS = 60_000  # BrokerController.initializeBrokerScheduledTasks: lastSyncTimeMs (5.x)
+FULL_AFTER_CONTROLLED_MS = 10_000  # ReplicasManager.handleSlaveSynchronize
 Entry = TypeVar("Entry", TopicConfig, SubscriptionGroupConfig)
 
 
@@ -109,12 +110,16 @@ class SlaveSynchronize:
         self._config = config
         self._note = note
         self._is_of_5 = release >= SLAVE_SYNC_OF_5
+        is_controlled = config.enable_controller_mode
+        self._full_after_ms = FULL_AFTER_CONTROLLED_MS if is_controlled else FULL_AFTER_MS
         self._synced_ms = began_ms  # when the last full round ended, with a master or without
         self._failing: set[str] = set()
 
     @property
     def times(self) -> SyncTimes:
-        """When ``due_steps`` is to be called."""
+        """When ``due_steps`` is to be called; in controller mode, from each change on."""
+        if self._config.enable_controller_mode:
+            return SyncTimes(first_ms=3_000, interval_ms=3_000)
         if self._is_of_5:
             return SyncTimes(first_ms=10_000, interval_ms=3_000)
         if SLAVE_SYNC_EVERY_10_S.holds(self._config.parsed_release):
@@ -126,7 +131,7 @@ class SlaveSynchronize:
         if not self._is_of_5:
             return STEPS
         steps: list[SyncStep] = []
-        if now_ms - self._synced_ms > FULL_AFTER_MS:
+        if now_ms - self._synced_ms > self._full_after_ms:
             steps += (*STEPS, REQUEST_MODES)
             steps += () if self.tables.timers is None else (TIMER_METRICS,)
         if self.tables.timers is not None and not self.tables.timers.is_dequeuing:

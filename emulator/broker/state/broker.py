@@ -18,9 +18,11 @@ from functools import partial
 
 import msgspec
 
+from rocketmq_emulator.broker.replication.auto_switch import AutoSwitchHaService
 from rocketmq_emulator.broker.replication.ha_client import HaClient
 from rocketmq_emulator.broker.replication.ha_service import HaService
 from rocketmq_emulator.broker.replication.member_group import MemberGroup, MinBrokerChange
+from rocketmq_emulator.broker.replication.replicas_manager import ControlledReplica
 from rocketmq_emulator.broker.replication.scheduling import Scheduling
 from rocketmq_emulator.broker.replication.slave_synchronize import (
     CopiedTables,
@@ -63,7 +65,7 @@ from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.protocol.messages.message_ids import host_bytes
 from rocketmq_emulator.protocol.messages.misuses import Misuses
 from rocketmq_emulator.protocol.requests.nameserver import ExchangeHAInfo
-from rocketmq_emulator.settings.config import BrokerConfig
+from rocketmq_emulator.settings.config import BrokerConfig, BrokerRole
 from rocketmq_emulator.settings.quirks import class_for
 from rocketmq_emulator.settings.releases import (
     BROKER_PERM_MASKS_TOPIC,
@@ -105,6 +107,7 @@ class Broker:
         loading: StoreLoading | None = None,
     ) -> None:
         self.config = self.first_config = config
+        self.disk = disk
         self.release = config.parsed_release
         self.bad_parameter_code = _bad_parameter_code(self.release)
         self.see_faq = see_faq(self.release)  # the end of some remarks
@@ -141,14 +144,16 @@ class Broker:
             began_ms=now_ms,
             loading=loading,
         )
-        self.is_sync_master = config.broker_role == "SYNC_MASTER"
-        self.puts_wait = config.is_sync_flush or self.is_sync_master  # before they are answered
+        self._take_role()
+        self.on_role_changed: list[Callable[[], object]] = []  # all are called
+        self.is_isolated = False  # it does not register; in controller mode until it has a role
+        self.controlled: ControlledReplica | None = None  # in controller mode
         self.master_address: str | None = None  # of a slave's master, while it is registered
-        self.ha: HaService | None = None  # both from ``connect_replicas`` on
-        self.ha_client: HaClient | None = None
+        self.ha: HaService | AutoSwitchHaService | None = None  # from ``connect_replicas`` on
+        self.ha_client: HaClient | None = None  # the same; not in controller mode
         self.slave_synchronize: SlaveSynchronize | None = None
         self.members = MemberGroup(config)
-        self.has_special_services = not config.is_slave  # or will have when its shell starts
+        self.has_special_services = not (config.is_slave or config.enable_controller_mode)
         self.held_queues: set[tuple[str, int]] = set()  # a slave held pulls of them
         self.on_min_broker_changed: Callable[[MinBrokerChange], object] = _no_members
         self.init_max_offset = self.store.log.end_position  # brokerInitMaxOffset
@@ -219,6 +224,13 @@ class Broker:
     def connect_replicas(self, scheduling: Scheduling) -> None:
         """Accept slaves from now on; a slave begins to look for its master."""
         config, wants = self.config, self.wants
+        if config.enable_controller_mode:
+            self.ha = AutoSwitchHaService(
+                self.store, self.disk, config, scheduling, note=self.note, wants=wants
+            )
+            self.ha.on_changed = self._watch_growth
+            self.slave_synchronize = self._slave_synchronize(scheduling.now_ms())
+            return
         self.ha = HaService(self.store.log, config, scheduling, note=self.note, wants=wants)
         self.ha.on_changed = self._watch_growth
         if (copied := self.store.copied) is not None:
@@ -236,7 +248,41 @@ class Broker:
         )
         return SlaveSynchronize(tables, self.config, note=self.note, began_ms=now_ms)
 
-    def _watch_growth(self, ha: HaService) -> None:
+    @property
+    def auto_switch(self) -> AutoSwitchHaService:
+        """The replication of a broker in controller mode, which follows its role."""
+        assert isinstance(self.ha, AutoSwitchHaService), "only in controller mode"
+        return self.ha
+
+    def change_role(self, role: BrokerRole, broker_id: int) -> None:
+        """Be *role* with the id *broker_id* from now on: 0 for a master.
+
+        The settings say so, too, as upstream's do; a reset keeps it.  Replication and the store
+        are changed by the caller.
+        Upstream: ReplicasManager.changeToMaster, changeToSlave.
+        """
+        self.first_config, config = (
+            msgspec.structs.replace(each, broker_role=role, broker_id=broker_id)
+            for each in (self.first_config, self.config)
+        )
+        self.reconfigure(config)
+        self._take_role()
+        for follow in self.on_role_changed:
+            follow()
+
+    def _take_role(self) -> None:
+        self.is_sync_master = self.config.broker_role == "SYNC_MASTER"
+        self.puts_wait = self.config.is_sync_flush or self.is_sync_master  # before an answer
+
+    def begin_epoch(self, epoch: int, now_ms: int) -> None:
+        """Count *epoch* in the versions of the tables, from the next one on.
+
+        Upstream: DataVersion.nextVersion, DefaultMessageStore.setStateMachineVersion.
+        """
+        self.topics.state_version = self.groups.state_version = epoch
+        self.topics.data_version = self.topics.data_version.next(now_ms, epoch)
+
+    def _watch_growth(self, ha: HaService | AutoSwitchHaService) -> None:
         """Puts tell *ha* that the log has grown, but only while slaves are connected."""
         self.store.on_grown = ha.grown if ha.connections else None
 
@@ -245,10 +291,10 @@ class Broker:
 
         A configured HA address is kept.  Without a master the last HA address stays.
         """
-        self.master_address = address
-        if self.slave_synchronize is not None:
-            self.slave_synchronize.master_address = address
+        self.follow(address)
         is_told = not self.config.ha_master_address
+        if isinstance(self.ha, AutoSwitchHaService) and its_ha_address:
+            self.ha.update_ha_master_address(its_ha_address)
         if self.ha_client is not None and is_told and its_ha_address:
             self.ha_client.master_address = its_ha_address
 
@@ -302,6 +348,12 @@ class Broker:
             raise PutRefused(PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH, why)
         return message
 
+    def follow(self, master_address: str | None) -> None:
+        """Copy the tables of the broker at *master_address* from now on; None: of none."""
+        self.master_address = master_address
+        if self.slave_synchronize is not None:
+            self.slave_synchronize.master_address = master_address
+
     def restart_replicas(self) -> None:
         """End the connections to slaves and to the master: the log was removed."""
         if self.ha is not None:
@@ -350,7 +402,8 @@ class Broker:
 
     def register_again(self, now_ms: int) -> Hashable | None:
         """Register every topic after a changed permission; returns as ``update_topic`` does."""
-        self.topics.data_version = self.topics.data_version.next(now_ms)
+        version = self.topics.data_version
+        self.topics.data_version = version.next(now_ms, self.topics.state_version)
         if self._announce is _no_announce or not self._has_name_servers():
             return None
         bell = ("registered", "", self.topics.data_version.counter)

@@ -75,6 +75,7 @@ class SubscriptionGroups:
         self.subscription_group_table = _with_defaults(own)
         self._forbidden: dict[str, dict[str, int]] = {}
         self.data_version = DataVersion(timestamp=now_ms)
+        self.state_version = 0  # as of topics
         self.behind_bytes: dict[tuple[str, str, int], int] = {}  # by group and queue, if wanted
         self._load()
 
@@ -157,7 +158,7 @@ class SubscriptionGroups:
         known = [name for name in kept if name in self.subscription_group_table]
         self.subscription_group_table = _with_defaults((*self._own, *known))
         self._forbidden = {}
-        self.data_version = self.data_version.next(now_ms)
+        self.data_version = self.data_version.next(now_ms, self.state_version)
         self._document.rewrite_whole()
 
     def replace_all(
@@ -204,7 +205,7 @@ class SubscriptionGroups:
         return broker_refuses_group(name) is None
 
     def _changed(self, name: str, now_ms: int) -> None:
-        self.data_version = self.data_version.next(now_ms)
+        self.data_version = self.data_version.next(now_ms, self.state_version)
         put = self.subscription_group_table.subset([name])
         change = TableChange[SubscriptionGroupConfig](
             data_version=self.data_version, put=put, removed=[] if put else [name]

@@ -65,6 +65,7 @@ class TopicConfigs:
         self._system = {_name(topic): topic for topic in system_topics(config)}
         self.topic_config_table = CachedTextDict(self._system.items())
         self.data_version = DataVersion(timestamp=now_ms)
+        self.state_version = 0  # in versions from now on: the master epoch, with a controller
         self._load()
 
     def get(self, name: str) -> TopicConfig | None:
@@ -202,7 +203,7 @@ class TopicConfigs:
             if (topic := self.get(name)) is not None
         }
         self.topic_config_table = CachedTextDict((stay | self._system).items())
-        self.data_version = self.data_version.next(now_ms)
+        self.data_version = self.data_version.next(now_ms, self.state_version)
         self._document.rewrite_whole()
 
     def replace_all(
@@ -250,7 +251,7 @@ class TopicConfigs:
 
     def _changed(self, topics: Iterable[str], now_ms: int, *, must_be_saved: bool = False) -> bool:
         """Save one change of *topics* as one data version; returns whether it is on disk."""
-        self.data_version = self.data_version.next(now_ms)
+        self.data_version = self.data_version.next(now_ms, self.state_version)
         put = self.topic_config_table.subset(topics)
         change = TableChange[TopicConfig](
             data_version=self.data_version,
