@@ -1,10 +1,10 @@
 """Sends to another broker what a slave that acts as the master would have to store.
 
 The route of the message's topic gives the writable queues of masters; they are used in turn.  A
-delayed message may go to any of them, a timer or half message to another broker name (since
-5.3.0; before, a turn that falls on the own name fails).  Routes are looked up at the first message
-of a topic, and again every 30 seconds.  Only SUCCESS counts: a message that was stored there, but
-neither flushed nor copied in time, is sent again.
+delayed message may go to any of them, a timer or half message to another broker name (since 5.3.0;
+before, a turn that falls on the own name fails).  Routes are looked up at the first message of a
+topic, at each one while it has no such queue, and again every 30 seconds.  Only SUCCESS counts: a
+message that was stored there, but neither flushed nor copied in time, is sent again.
 
 It does not send what POP needs, and reads nothing from other brokers.
 
@@ -138,7 +138,9 @@ class EscapeBridge:
         message: MessageToStore,
         ended: Callable[[str, Queue | None], object],
     ) -> None:
-        targets = self._targets.get(message.topic) or await self._wait_targets(message.topic)
+        targets = self._targets.get(message.topic)
+        if targets is None or not targets.queues:
+            targets = await self._wait_targets(message.topic)
         if targets is None or not targets.queues:
             ended(f"{message.topic} has no queue at another master", None)
             return

@@ -22,7 +22,7 @@ from rocketmq_emulator.protocol.queues import MessageQueue
 from tests.support.broker.acting_clusters import ActingRun, run_acting
 from tests.support.broker.bench import Bench
 from tests.support.broker.slave_benches import a_slave
-from tests.support.broker.store_makers import a_message
+from tests.support.broker.store_makers import LAST_5, a_message
 
 ESCAPING = {"brokers": 2, "remote_escape": True}
 AWAY_S = 60
@@ -125,6 +125,40 @@ def test_without_another_master_the_escape_fails(message: Message, service: str)
     )
 
 
+@pytest.mark.parametrize(("release", "tries_ms"), [("5.3.3", 1_000), ("5.3.1", 150)])
+def test_a_timer_message_that_fails_to_escape_is_dropped_after_three_or_four_tries(
+    release: str, tries_ms: int
+) -> None:
+    ran = run_away(TIMED, brokers=1, remote_escape=True, back=False, release=release)
+    (failed_ms,) = ran.times_of("broker-a-1", "MessageNotEscaped")
+    (dropped_ms,) = ran.times_of("broker-a-1", "TimerMessageDropped")
+    assert tries_ms <= dropped_ms - failed_ms <= tries_ms + 200
+
+
+def test_a_timer_message_that_fails_to_escape_is_kept_if_it_is_to_be_retried() -> None:
+    settings = {"brokers": 1, "remote_escape": True, "timer_retry_until_success": True}
+    ran = run_away(TIMED, back=False, **settings)
+    assert len(ran.facts("broker-a-1", "MessageNotEscaped")) == 1
+    assert ran.facts("broker-a-1", "TimerMessageDropped") == []
+
+
+def test_a_delayed_message_is_tried_again_until_another_master_has_its_topic() -> None:
+    async def create_topic_later(cluster: Any, producer: Any) -> None:
+        await trio.sleep(6)
+        await cluster.create_orders("broker-a")
+        await trio.sleep(64)
+        await producer.send(DELAYED, queue=MessageQueue("orders", "broker-a", 0))
+        await trio.sleep(1)
+        cluster.kill("broker-a")
+        await trio.sleep(15)
+        await cluster.create_orders("broker-b")
+        await trio.sleep(1)
+
+    ran = run_acting(create_topic_later, **ESCAPING)
+    assert len(ran.facts("broker-a-1", "MessageNotEscaped")) == 1
+    assert len(stored(ran, "broker-b")) == 1
+
+
 def test_r39_without_remote_escape_a_delayed_message_waits_for_the_master() -> None:
     ran = run_away(DELAYED, brokers=2)
     assert ran.facts("broker-a-1", "MessageEscaped") == []
@@ -189,14 +223,18 @@ def test_before_5_1_an_acting_master_sends_no_half_message_away() -> None:
 class TwoMasters:
     """A client whose NameServer has ``orders`` at both broker names, and that records sends."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Bench, perm_of_b: int = 6) -> None:
         self.clock, self.sent_to = bench.clock, list[str]()
         data = [
             BrokerData(broker_name=f"broker-{each}", broker_addrs={0: f"1.1.1.1:{port}"})
             for each, port in (("a", 1), ("b", 2))
         ]
+        perms = {"broker-a": 6, "broker-b": perm_of_b}
         queues = [
-            QueueData(broker_name=each.broker_name, write_queue_nums=1, perm=6) for each in data
+            QueueData(
+                broker_name=each.broker_name, write_queue_nums=1, perm=perms[each.broker_name]
+            )
+            for each in data
         ]
         self._route = encode_body(
             TopicRouteData(queue_datas=queues, broker_datas=data), bench.broker.release
@@ -238,3 +276,18 @@ async def test_only_a_delayed_message_may_go_to_the_own_name_and_before_5_3_a_tu
     lost = [reason for reason in outcomes if reason.startswith("the turn fell on")]
     assert len(lost) == (2 if release == "5.2.0" else 0)
     assert outcomes.count("") == 4 - len(lost)
+
+
+async def test_no_message_goes_to_a_queue_that_is_read_only(nursery: trio.Nursery) -> None:
+    slave = a_slave(LAST_5, slave_acting_master=True, remote_escape=True)
+    client: Any = TwoMasters(slave, perm_of_b=4)
+    bridge = EscapeBridge(
+        slave.broker, client, nursery, name_servers=lambda: ("n:1",), rng=random.Random(1)
+    )
+    bridge.connect()
+    escape = slave.broker.delays.escape
+    assert escape is not None
+    for _ in range(4):
+        escape(a_message(b"late", topic="orders"), lambda _reason, _ms: None)
+        await trio.testing.wait_all_tasks_blocked()
+    assert client.sent_to == ["1.1.1.1:1"] * 4
