@@ -80,6 +80,7 @@ page: $(SPARK)  ## what the pages in docs/ have from the code, and from a virtua
 	$(BIN)/python -m docs.generate.facts
 	$(BIN)/python -m docs.generate.worlds
 	$(BIN)/python -m docs.generate.faults
+	$(BIN)/python -m docs.generate.replication
 	$(BIN)/python -m docs.generate.checkers
 	$(BIN)/python -m docs.generate.tried
 	$(BIN)/python -m docs.generate.mqadmin

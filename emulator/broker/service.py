@@ -18,7 +18,7 @@ from rocketmq_emulator.broker.copying_task import copy_master, synchronize_with_
 from rocketmq_emulator.broker.failover.acting_master import NameServerAsking, SlaveActingMaster
 from rocketmq_emulator.broker.failover.escape_bridge import EscapeBridge
 from rocketmq_emulator.broker.failover.pre_online import PreOnline
-from rocketmq_emulator.broker.handlers.acknowledging import replicated_to
+from rocketmq_emulator.broker.handlers.acknowledging import replicated_to, slaves_awaited
 from rocketmq_emulator.broker.handlers.table import NOT_ON_VIP_PORT, handler_table
 from rocketmq_emulator.broker.registration import NameServerRegistration
 from rocketmq_emulator.broker.replication.ha_service import HaService
@@ -145,8 +145,8 @@ async def serve_broker(
 
 def _note_started(config: BrokerConfig, address: str, disk: Disk, journal: Journal) -> None:
     journal.note(NodeStarted("broker", address, config.release))
-    hours = config.retained_hours_max
-    journal.note(StoreOpened(config.flush_disk_type, disk.needs_flush, hours))
+    hours, awaited = config.retained_hours_max, slaves_awaited(config)
+    journal.note(StoreOpened(config.flush_disk_type, disk.needs_flush, hours, awaited))
 
 
 async def _loaded(

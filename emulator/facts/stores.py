@@ -80,7 +80,7 @@ class PowerLost(Fact, frozen=True):
     documents: tuple[str, ...]  # files that went back to their former content
 
 
-class StoreOpened(Fact, frozen=True):
+class StoreOpened(Fact, frozen=True, omit_defaults=True):
     """A broker opened its store; the fields are the guarantees of the store."""
 
     severity: ClassVar[Severity] = "debug"
@@ -88,6 +88,7 @@ class StoreOpened(Fact, frozen=True):
     flush_disk_type: Literal["SYNC_FLUSH", "ASYNC_FLUSH"]  # sync: flush, then acknowledge
     outlives_process: bool  # the next process finds the written messages; else none
     retained_hours_max: int  # older messages may be deleted
+    slaves_awaited: int = 0  # that have a message before SEND_OK; left out if 0
 
 
 class LogRecovering(Fact, frozen=True):

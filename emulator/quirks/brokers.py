@@ -1,7 +1,8 @@
 """Bugs of a broker: a pull that is not woken, a heartbeat that waits for every NameServer.
 
 And of its transactions: checks that nobody gets, ends that a kill loses or that are ignored, a
-rollback that delivers, a commit to a wrong queue.  And of its filters: a woken pull without one.
+rollback that delivers, a commit to a wrong queue.  Of its filters: a woken pull without one.  And
+of replication: an acknowledgement before the copy, a slave without its master's offsets.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from collections.abc import Hashable
 from rocketmq_emulator.broker.handlers.clients import ClientManageProcessor
 from rocketmq_emulator.broker.handlers.pulling import PullMessageProcessor
 from rocketmq_emulator.broker.handlers.transactions import EndTransactionProcessor
+from rocketmq_emulator.broker.replication.ha_service import HaService
+from rocketmq_emulator.broker.replication.slave_synchronize import SlaveSynchronize, SyncStep
 from rocketmq_emulator.broker.state.broker import Announce, Broker
 from rocketmq_emulator.broker.store.appender import MessageToStore
 from rocketmq_emulator.broker.store.transactions import TransactionalMessageService
+from rocketmq_emulator.facts import MetadataSynced
 from rocketmq_emulator.net.results import (
     NO_REPLY,
     Call,
@@ -26,6 +30,7 @@ from rocketmq_emulator.net.results import (
 )
 from rocketmq_emulator.protocol.bodies.body import decode_body
 from rocketmq_emulator.protocol.bodies.groups import ConsumerData, HeartbeatData
+from rocketmq_emulator.protocol.command import RemotingCommand
 from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.protocol.flags import TRANSACTION_ROLLBACK
 from rocketmq_emulator.protocol.messages.names import retry_topic
@@ -158,3 +163,21 @@ class FiltersNoWokenPulls(PullMessageProcessor):
         self._allowed(call)
         found = self._taken_reset(call.request) or self._get(call, None)
         return self._answer(call, found, self._code(found, call.request))
+
+
+class AcknowledgesUncopied(HaService):
+    """``acknowledge_uncopied``: a put waits for no slave."""
+
+    def replicated_to(self, replicas: int) -> int:
+        del replicas
+        return self.log.end_position
+
+
+class CopiesNoOffsets(SlaveSynchronize):
+    """``copy_no_offsets``: the answer with the master's consumer offsets is dropped."""
+
+    def take(self, step: SyncStep, reply: RemotingCommand, now_ms: int) -> None:
+        if step.table == "consumer offsets":
+            self._note(MetadataSynced(self.master_address or "", step.table))
+        else:
+            super().take(step, reply, now_ms)

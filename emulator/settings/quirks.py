@@ -111,6 +111,18 @@ _ALL = (
         "a group that subscribes by SQL92 gets only the messages that match",
     ),
     Quirk(
+        "acknowledge_uncopied",
+        "broker",
+        "a SYNC_MASTER with a slave acknowledges messages at once, whether or not it has them",
+        "a message that is acknowledged with SEND_OK is in the log of a slave",
+    ),
+    Quirk(
+        "copy_no_offsets",
+        "broker",
+        "a slave asks for its master's consumer offsets, and does not take them",
+        "a group that goes on at a slave loses no more progress than since its last copy",
+    ),
+    Quirk(
         "count_pulled_as_consumed",
         "consumer",
         "a lite pull consumer counts what it has pulled as consumed, polled or not",
@@ -165,6 +177,8 @@ _CLASSES = {  # in the folder ``quirks``, by module; loaded when a role with tha
     "commit_to_first_queue": ("brokers", "CommitsToFirstQueue"),
     "ignore_ends": ("brokers", "IgnoresEnds"),
     "filter_no_woken_pulls": ("brokers", "FiltersNoWokenPulls"),
+    "acknowledge_uncopied": ("brokers", "AcknowledgesUncopied"),
+    "copy_no_offsets": ("brokers", "CopiesNoOffsets"),
     "count_pulled_as_consumed": ("clients", "CountsPulledAsConsumed"),
     "fail_when_interrupted": ("clients", "FailsWhenInterrupted"),
     "persist_in_series": ("clients", "PersistsInSeries"),

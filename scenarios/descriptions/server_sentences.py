@@ -150,9 +150,12 @@ def _power(fact: PowerLost, *_: object) -> str:
 
 def _store(fact: StoreOpened, *_: object) -> str:
     kept = "keeps" if fact.outlives_process else "does not keep"
+    awaited = fact.slaves_awaited
+    copies = "a slave has" if awaited == 1 else f"{awaited} slaves have"
+    waits = f"; it acknowledges a message when {copies} it" if awaited else ""
     return (
         f"opened its store ({fact.flush_disk_type}), which {kept} messages when the process ends, "
-        f"and deletes them after {fact.retained_hours_max} hours"
+        f"and deletes them after {fact.retained_hours_max} hours{waits}"
     )
 
 

@@ -104,6 +104,7 @@ FEATURES: Mapping[str, Feature] = {
 SEEDS_A_BLOCK = 20
 OTHER_RELEASE = {"4.9.7": "5.3.3", "5.3.3": "4.9.7"}
 FIVE = Release.parse("5.0.0")
+SYNC_MASTERS, READABLE_SLAVES = 0.6, 0.5  # shares of the seeds, if masters have slaves
 TAGS = ("TagA", "TagB", "TagC")
 BUSY = 0.25  # the share of the time that listeners are busy, at most
 ROLLBACKS, UNKNOWNS, CRASHES = 0.2, 0.1, 0.05  # shares of transactions
@@ -162,12 +163,26 @@ class Clients:
             settings |= QUICK_CHECKS
         if self.has("sql"):
             settings |= {"property_filter": True}
+        if shape.slaves:
+            settings |= self._replication()
         return ClusterPlan(
             brokers=shape.brokers,
+            slaves=shape.slaves,
             name_servers=shape.name_servers,
             release=self._release,
             broker_settings=settings,
         )
+
+    def _replication(self) -> dict[str, Any]:
+        """Masters wait for slaves or not, slaves of 5.x may be read; by a chance of its own."""
+        rng = Random(f"weather replication {self._seed}")
+        settings: dict[str, Any] = {}
+        if rng.random() < SYNC_MASTERS:
+            settings |= {"broker_role": "SYNC_MASTER"}
+            settings |= {"in_sync_replicas": rng.choice((1, 2, 2))} if self._is_5x else {}
+        if rng.random() < READABLE_SLAVES and self._is_5x:
+            settings |= {"slave_read": True}
+        return settings
 
     # Groups ----------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from rocketmq_emulator.cluster.fault_values import (
     Fault,
     FullDisk,
     Kill,
+    Lag,
     Partition,
     Pause,
     PowerOff,
@@ -188,6 +189,54 @@ FAULTS_BY_CHANCE: Mapping[str, WeatherFault] = {
         2,
         (1, 20),
         lambda rng, targets: Answer(node=rng.choice(targets.brokers), rule=rng.choice(ANSWERS)),
+    ),
+}
+
+
+# Faults of slaves ----------------------------------------------------------------------
+
+
+class SlaveFault(NamedTuple):
+    """As ``WeatherFault``; ``make`` gets the names of a master and of one of its slaves."""
+
+    weight: float
+    lasts_s: tuple[float, float]
+    make: Callable[[Random, str, str], Fault]
+
+
+def _one_direction(rng: Random, master: str, slave: str) -> tuple[str, str]:
+    return (master, slave) if rng.random() < 0.5 else (slave, master)
+
+
+FAULTS_OF_SLAVES: Mapping[str, SlaveFault] = {
+    "lag": SlaveFault(
+        3,
+        (3, 40),
+        lambda rng, _, slave: (
+            Lag(node=slave, ms=_ms(rng, 5_000))
+            if rng.random() < 0.5
+            else Lag(node=slave, bytes_per_s=rng.choice((500, 2_000, 20_000)))
+        ),
+    ),
+    "cut": SlaveFault(2, (0.5, 30), lambda _, master, slave: CutLink(between=(master, slave))),
+    "partition": SlaveFault(
+        2,
+        (2, 40),
+        lambda rng, master, slave: Partition(
+            between=_one_direction(rng, master, slave), one_way=rng.random() < 0.5
+        ),
+    ),
+    "kill": SlaveFault(
+        3, (1, 40), lambda rng, master, slave: Kill(node=rng.choice((master, slave)))
+    ),
+    "pause": SlaveFault(
+        2, (0.5, 40), lambda rng, master, slave: Pause(node=rng.choice((master, slave)))
+    ),
+    "power_off": SlaveFault(
+        2, (2, 20), lambda rng, master, slave: PowerOff(node=rng.choice((master, slave)))
+    ),
+    "slow_disk": SlaveFault(
+        1, (2, 30), lambda rng, _, slave: SlowDisk(node=slave, flush_ms=_ms(rng, 2_000))
     ),
 }
 

@@ -37,6 +37,7 @@ from rocketmq_emulator.scenarios.weather.coverage import STATES
 from rocketmq_emulator.scenarios.weather.events import (
     COMBINATIONS,
     FAULTS_BY_CHANCE,
+    FAULTS_OF_SLAVES,
     LAST_COMBINATIONS,
     Combination,
     CombinationContext,
@@ -54,7 +55,12 @@ def weather(seed: int, release: str = "4.9.7", shape: WeatherShape | None = None
     """A random plan: loads and groups, faults and actions, then quiet, and expectations."""
     shape = shape or WeatherShape()
     clients = Clients(seed, release, shape)
-    spec = ClusterSpec(brokers=shape.brokers, name_servers=shape.name_servers, release=release)
+    spec = ClusterSpec(
+        brokers=shape.brokers,
+        slaves=shape.slaves,
+        name_servers=shape.name_servers,
+        release=release,
+    )
     combinations = [name for name in (*COMBINATIONS, *LAST_COMBINATIONS) if clients.has(name)]
     steps = timeline(seed, shape, _targets(spec, clients.consumers), spec, combinations)
     return Plan(
@@ -77,7 +83,7 @@ def _targets(spec: ClusterSpec, consumers: tuple[ConsumersPlan, ...]) -> Weather
     members = tuple(
         f"{group.group}-{number + 1}" for group in consumers for number in range(group.members)
     )
-    return WeatherTargets(spec.broker_names, spec.name_server_names, members, groups)
+    return WeatherTargets(spec.master_names, spec.name_server_names, members, groups)
 
 
 def _expected(shape: WeatherShape, steps: tuple[Step, ...]) -> Iterator[Expectation]:
@@ -125,6 +131,7 @@ class _Timeline:
         spec: ClusterSpec,
         combinations: Collection[str],
     ) -> None:
+        self.seed = seed
         self.rng = Random(f"weather {seed}")  # a text: the same on all platforms
         self.shape, self.targets, self.spec, self.combinations = shape, targets, spec, combinations
         self.combination_rng = Random(f"weather scenes {seed}")
@@ -159,6 +166,8 @@ class _Timeline:
                 self._aimed(aim)
         for name, combination in LAST_COMBINATIONS.items():
             self._combination(name, combination)
+        if self.spec.slaves:
+            self._faults_of_slaves()
         return self.placed
 
     # Combinations ------------------------------------------------------------------------------
@@ -215,6 +224,27 @@ class _Timeline:
                 return
             if self._is_put(word, self._any_state()):
                 return
+
+    def _faults_of_slaves(self) -> None:
+        """Place half as many faults again: of slaves, their masters and the links between them.
+
+        They have a chance of their own, after all others: the others are as without slaves.
+        """
+        rng = Random(f"weather slaves {self.seed}")
+        given = self.shape.weights
+        weights = {word: given.get(word, row.weight) for word, row in FAULTS_OF_SLAVES.items()}
+        if not any(weights.values()):
+            return
+        last_ms = self.end_ms - 1_000
+        for _ in range(round(self.shape.faults_per_minute * self.shape.seconds / 120)):
+            row = FAULTS_OF_SLAVES[rng.choices(list(weights), list(weights.values()))[0]]
+            slave = rng.choice(self.spec.slave_names)
+            fault = row.make(rng, self.spec.master_of(slave)[0], slave)
+            at_ms = rng.randrange(self.first_ms, last_ms)
+            until_ms = min(at_ms + int(rng.uniform(*row.lasts_s) * 1_000), self.end_ms)
+            placed = WeatherEvent(at_ms, until_ms, fault)
+            if not self._collides(placed):
+                self.placed.append(placed)
 
     def _aimed(self, aim: CoverageTarget) -> None:
         """Place the fault of *aim* in its state, or else at another time."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from rocketmq_emulator.cluster.spec import SLAVES_MAX
 from rocketmq_emulator.settings.quirks import QUIRKS
 from rocketmq_emulator.settings.setting_rules import Range, SettingRules, ranges
 
@@ -26,6 +27,7 @@ class WeatherShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     seconds: int = 60  # with faults; the wait for quiet follows
     brokers: int = 3
+    slaves: int = 0  # of each broker; with them more faults: of slaves, their masters and links
     name_servers: int = 2
     members_max: int = 8  # of any group: the number of members is drawn from 1 to this
     billing: int = 8  # members of this group at most; 0: no such group; concurrent push consumers
@@ -52,6 +54,7 @@ RULES = SettingRules(
     ranges(
         (Range(10, 3_600), "seconds quiet_s_max"),
         (Range(1, 26), "brokers"),
+        (Range(0, SLAVES_MAX), "slaves"),
         (Range(1, 9), "name_servers"),
         (Range(1, 100), "members_max"),
         (Range(0, 100), "billing stepping news reading"),
@@ -92,4 +95,8 @@ PLANTED: Mapping[str, Planted] = {
         {"4.9.7": 2, "5.3.3": 2}, "async_retries_stay", "client invariant 16"
     ),
 }
-assert PLANTED.keys() <= QUIRKS.keys(), "each planted bug is a quirk"
+PLANTED_AT_SLAVES: Mapping[str, Planted] = {  # the same shape, with a slave of each broker
+    "acknowledge_uncopied": Planted({"4.9.7": 1, "5.3.3": 1}, "copies", "as it waits for"),
+    "copy_no_offsets": Planted({"4.9.7": 60}, "copied_offsets", "when a slave last copied"),
+}
+assert PLANTED.keys() | PLANTED_AT_SLAVES.keys() <= QUIRKS.keys(), "each planted bug is a quirk"

@@ -29,6 +29,7 @@ from rocketmq_emulator.facts import (
     MessageStored,
     NodeStarted,
     QueuesClaimed,
+    StoreOpened,
     all_facts,
 )
 from rocketmq_emulator.facts.journal import Entry, encode_entry
@@ -142,6 +143,7 @@ LATER = {  # fields that journals of schema 2 lack, with the values that readers
     BrokerRegistered: {"known_count": -1},
     MessageStored: {"tags": "", "real_topic": "", "user_properties": ()},
     QueuesClaimed: {"offsets": ()},
+    StoreOpened: {"slaves_awaited": 0},
 }
 
 

@@ -22,9 +22,11 @@ from rocketmq_emulator.broker.replication.ha_service import ANY_SLAVE
 from rocketmq_emulator.net.held_calls import FLUSHED_TO, UpTo
 from rocketmq_emulator.net.results import Reply, Result, Wait
 from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.settings.releases import HA_ACKS_ARE_COUNTED
 
 if TYPE_CHECKING:
     from rocketmq_emulator.broker.state.broker import Broker
+    from rocketmq_emulator.settings.config import BrokerConfig
 
 
 def replicated_to(replicas: int) -> str:
@@ -33,6 +35,18 @@ def replicated_to(replicas: int) -> str:
     ``ALL_IN_SYNC`` is a number of its own: all of the sync-state set.
     """
     return f"replicated_to {replicas}"
+
+
+def slaves_awaited(config: BrokerConfig) -> int:
+    """How many slaves have a put when it is acknowledged with SUCCESS.
+
+    Upstream: CommitLog.submitReplicaRequest (4.x), CommitLog.handleHA (5.x).
+    """
+    if config.broker_role != "SYNC_MASTER":
+        return 0
+    if config.parsed_release < HA_ACKS_ARE_COUNTED:
+        return ANY_SLAVE - 1
+    return max(config.in_sync_replicas, 1) - 1
 
 
 class _Safety(NamedTuple):

@@ -231,7 +231,8 @@ class Broker:
             self.ha.on_changed = self._watch_growth
             self.slave_synchronize = self._slave_synchronize(scheduling.now_ms())
             return
-        self.ha = HaService(self.store.log, config, scheduling, note=self.note, wants=wants)
+        kind = class_for(HaService, "broker", config.quirks)
+        self.ha = kind(self.store.log, config, scheduling, note=self.note, wants=wants)
         self.ha.on_changed = self._watch_growth
         if (copied := self.store.copied) is not None:
             self.ha_client = HaClient(copied, config, scheduling, self.note)
@@ -246,7 +247,8 @@ class Broker:
             self.request_modes,
             self.timers,
         )
-        return SlaveSynchronize(tables, self.config, note=self.note, began_ms=now_ms)
+        kind = class_for(SlaveSynchronize, "broker", self.config.quirks)
+        return kind(tables, self.config, note=self.note, began_ms=now_ms)
 
     @property
     def auto_switch(self) -> AutoSwitchHaService:

@@ -68,6 +68,7 @@ class Judging:
         self.checkers: list[Checker] = []
         self._tables: list[tuple[str, Table]] = [
             ("scene", self.cluster.table()),
+            ("replicas", self.cluster.replicas.table()),
             ("start-ups", self.start_ups.table()),
             ("messages", self.messages.table()),
             ("progress", self.progress.table()),

@@ -6,6 +6,11 @@ A checker has a rule and reports violations; a measure only counts.
 from __future__ import annotations
 
 from rocketmq_emulator.checks.monitors.table import MONITORS
+from rocketmq_emulator.checks.rules.absent_masters import (
+    MasterAbsences,
+    OffsetsAreCopied,
+    OneMaster,
+)
 from rocketmq_emulator.checks.rules.commits import CommitsFollowDelivery
 from rocketmq_emulator.checks.rules.delays_and_retries import DelaysAreKept, Retries
 from rocketmq_emulator.checks.rules.delivery import NothingIsLost
@@ -26,6 +31,11 @@ from rocketmq_emulator.checks.rules.locks import LocksAreSafe
 from rocketmq_emulator.checks.rules.ownership import OneOwner
 from rocketmq_emulator.checks.rules.pull_wakeups import HeldPullsWake
 from rocketmq_emulator.checks.rules.rebalances import Churn, RebalanceGaps
+from rocketmq_emulator.checks.rules.replication import (
+    CopiesArePromised,
+    LostWithMasters,
+    SlaveLogsAgree,
+)
 from rocketmq_emulator.checks.rules.requests import Requests
 from rocketmq_emulator.checks.rules.timing import DeliveryTimes, Sends
 from rocketmq_emulator.checks.rules.transaction_checks import HalfMessagesAreChecked
@@ -57,6 +67,12 @@ KINDS: tuple[type[Checker], ...] = (
     HeldPullsWake,
     TransactionsAreSettled,
     HalfMessagesAreChecked,
+    CopiesArePromised,
+    LostWithMasters,
+    SlaveLogsAgree,
+    OffsetsAreCopied,
+    OneMaster,
+    MasterAbsences,
     *MONITORS.values(),
 )
 ALL: dict[str, type[Checker]] = {kind.name: kind for kind in KINDS}

@@ -202,7 +202,10 @@ class MembersUnregister(Monitor):
 
         Upstream: MQClientInstance.unregisterClient goes over the addresses that
         cleanOfflineBroker has left; the other connections are closed without a request.
+        Facts name the brokers of a route, not their slaves: those may always have been missing.
         """
+        if broker in self.cluster.replicas.slaves:
+            return True
         for consumer in self.cluster.consumers.get(fact.group, ()):
             if consumer.started.client == fact.client:
                 missing_route = self.cluster.missing_route(consumer.node, broker)

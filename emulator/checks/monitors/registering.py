@@ -54,8 +54,9 @@ class RegistrationsCome(Monitor):
             self._brokers[entry.node] = key_of(entry)
 
     def _registered(self, fact: BrokerRegistered, entry: Entry) -> None:
-        self._check(entry.node, fact.broker, entry)
-        self._last[entry.node, fact.broker] = key_of(entry)
+        node = f"{fact.broker}-{fact.broker_id}" if fact.broker_id else fact.broker
+        self._check(entry.node, node, entry)
+        self._last[entry.node, node] = key_of(entry)
 
     def _check(self, name_server: str, broker: str, entry: Entry) -> None:
         known = [
@@ -141,12 +142,24 @@ class EndedBrokersLeaveRoutes(Monitor):
         if not self.cluster.faults:
             return
         for broker in filter(self.cluster.is_gone, fact.brokers):  # restarted ones are back
+            if self._has_slave(broker, entry):
+                self.count_excused()  # the name stays in routes as long as a node of it does
+                continue
             for fault in self.cluster.held_by(broker):
                 dead_us = entry.mono_us - fault.began_us
                 if fault.word not in CONNECTION_CLOSING or dead_us <= CLOSED_US:
                     continue
                 self.count_tried()
                 self._check_route(fact, broker, fault.began_us, entry)
+
+    def _has_slave(self, broker: str, entry: Entry) -> bool:
+        """Whether a slave of *broker* may be in routes: it lives, or died not long enough ago."""
+        master = self.cluster.replicas.of(broker)
+        if master is None:
+            return False
+        since_us = entry.mono_us - SILENT_US - ROUTE_US
+        alive = not all(map(self.cluster.is_gone, master.slaves))
+        return alive or self.cluster.touched(master.slaves, since_us, entry.mono_us)
 
     def _check_route(self, fact: RouteChanged, broker: str, ended_us: int, entry: Entry) -> None:
         name_servers = self.cluster.topics.name_servers

@@ -6,6 +6,7 @@ queue by a key.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from rocketmq_emulator.checks.monitors.monitor import LoadMonitor, Monitor
@@ -199,8 +200,11 @@ class HealthyAttemptsSucceed(Monitor):
         is_writable = is_writeable(topics.perm(fact.topic, queue.broker))
         if not is_writable or topics.writeable_since_us(fact.topic, queue.broker) > began_us:
             return
-        nodes = {entry.node, queue.broker, *topics.name_servers}
+        nodes = {entry.node, queue.broker, *topics.name_servers, *self._awaited(queue.broker)}
         if self.cluster.disturbed(nodes, began_us, entry.mono_us):
+            return
+        if self._lacks_slaves(queue.broker, began_us):
+            self.count_excused()
             return
         if self.cluster.disturbed(nodes, began_us - FAULT_EFFECT_US_MAX, began_us):
             self.count_excused()  # a fault that has just ended still has effects
@@ -210,6 +214,20 @@ class HealthyAttemptsSucceed(Monitor):
             f"either: {fact.outcome}",
             entry,
         )
+
+    def _awaited(self, broker: str) -> Iterable[str]:
+        """The slaves for which *broker* waits: their faults make sends late."""
+        store, master = self.cluster.stores.get(broker), self.cluster.replicas.of(broker)
+        waits = store is not None and store.slaves_awaited and master is not None
+        return master.slaves if waits and master is not None else ()
+
+    def _lacks_slaves(self, broker: str, began_us: int) -> bool:
+        """Whether *broker* waits for slaves, and too few were connected all the time."""
+        store, master = self.cluster.stores.get(broker), self.cluster.replicas.of(broker)
+        if store is None or not store.slaves_awaited:
+            return False
+        is_calm = master is not None and master.changed_us < began_us
+        return master is None or len(master.connected) < store.slaves_awaited or not is_calm
 
 
 # Whole sends --------------------------------------------------------------------------
@@ -287,7 +305,7 @@ class RetriesChangeBroker(LoadMonitor):
         return len(perms) > 1 and all(map(is_writeable, perms))
 
     def _knows_no_other(self, fact: SendAttempted, entry: Entry) -> bool:
-        """Whether all other brokers were read-only recently, so its route may still exclude them.
+        """Whether its route may exclude all other brokers: read-only recently, or without master.
 
         Upstream: topicRouteData2TopicPublishInfo leaves such queues out until the next poll.
         """
@@ -298,9 +316,17 @@ class RetriesChangeBroker(LoadMonitor):
             since_us = topics.writeable_since_us(fact.topic, broker)
             nodes = {entry.node, broker, *topics.name_servers}
             quiet_us = self.cluster.undisturbed_us(nodes, since_us, entry.mono_us)
+            if self._may_lack_its_master(broker, entry):
+                continue
             if since_us == 0 or quiet_us > ROUTE_US:
                 return False
         return True
+
+    def _may_lack_its_master(self, broker: str, entry: Entry) -> bool:
+        """Whether only slaves may keep *broker* in the route: its master was touched lately."""
+        since_us = entry.mono_us - FAULT_EFFECT_US_MAX
+        has_slaves = self.cluster.replicas.of(broker) is not None
+        return has_slaves and self.cluster.touched((broker,), since_us, entry.mono_us)
 
 
 class SendsKeepTheirTimeout(LoadMonitor):

@@ -87,6 +87,8 @@ class DuplicatesAreExplained(Checker):
 
     def _closed(self, fact: MessageSent | SendFailed, entry: Entry) -> None:
         """Count the places of an ended send.  Members of a batch may share one key."""
+        if fact.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
+            return  # a consumer sent it back with the key of the message: its producer's counts
         left = self.progress.messages.pending.open_sends.get(fact.uniq_key)
         if left and (isinstance(fact, MessageSent) or len(left) > 1):
             self._left[fact.uniq_key] = fact.attempts, key_of(entry)

@@ -76,6 +76,8 @@ class HeldPullsWake(Checker):
             self._give_up(sorted(self._due), key_of(self.cluster.last))
 
     def _hold(self, fact: PullHeld, entry: Entry) -> None:
+        if entry.node != fact.queue.broker:
+            return  # at a slave: up to 4.x the messages that it copies wake no pull
         pullers = self._held.get(fact.queue)
         if pullers is None:
             pullers = self._held[fact.queue] = {}

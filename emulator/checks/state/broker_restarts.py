@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from rocketmq_emulator.checks.state.cluster_state import ClusterState
 from rocketmq_emulator.checks.state.half_messages import HalfMessages
 from rocketmq_emulator.checks.state.pending_messages import PendingMessages, WaitingCopy
+from rocketmq_emulator.checks.state.promises import stays_in_log
 from rocketmq_emulator.checks.state.queue_positions import UnflushedRecords
 from rocketmq_emulator.checks.state.queue_records import QueueRecords
 from rocketmq_emulator.checks.state.violation import Table
@@ -108,15 +109,13 @@ class LogEnds:
         self._unflushed.flushed(entry.node, fact.position)
 
     def _power_lost(self, fact: PowerLost, entry: Entry) -> None:
-        promise = self._cluster.stores.get(entry.node)
-        is_promised = promise is not None and promise.flush_disk_type == "SYNC_FLUSH"
+        is_promised = stays_in_log(self._cluster.stores.get(entry.node), "power_off")
         self._cut_log(entry, fact.kept_position, is_promised=is_promised, by_power=True)
         self._without_power.add(entry.node)
 
     def recovered(self, fact: LogRecovered, entry: Entry) -> None:
         """Cut the log at its recovered end; a store outside of the process survives a kill."""
-        promise = self._cluster.stores.get(entry.node)
-        is_promised = promise is not None and promise.outlives_process
+        is_promised = stays_in_log(self._cluster.stores.get(entry.node), "kill")
         is_promised = is_promised and entry.node not in self._without_power
         self._cut_log(entry, fact.end_position, is_promised=is_promised)
         self._without_power.discard(entry.node)
@@ -145,9 +144,8 @@ class LogEnds:
 
     def _tail_cut(self, fact: LogTailCut, entry: Entry) -> None:
         """Cut the log at its torn end, which only a loss of power may leave."""
-        promise = self._cluster.stores.get(entry.node)
-        outlives = promise is not None and promise.outlives_process
-        is_promised = outlives and entry.node not in self._without_power
+        is_promised = stays_in_log(self._cluster.stores.get(entry.node), "kill")
+        is_promised = is_promised and entry.node not in self._without_power
         self._cut_log(entry, fact.position, is_promised=is_promised)
 
     def _cut_log(

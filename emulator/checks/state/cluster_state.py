@@ -11,6 +11,7 @@ import msgspec
 
 from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING, Disturbances
 from rocketmq_emulator.checks.state.message_labels import MessageLabels, matches
+from rocketmq_emulator.checks.state.replicas import MastersAndSlaves
 from rocketmq_emulator.checks.state.topic_table import QueueCounts, TopicTable
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
@@ -128,6 +129,7 @@ class ClusterState(Disturbances):
         self.topics = TopicTable()
         self._counts = QueueCounts()
         self.stores: dict[str, StoreOpened] = {}  # by broker, as last opened
+        self.replicas = MastersAndSlaves()  # with a table of its own
         self._routes: dict[tuple[str, str], tuple[str, ...]] = {}  # by node and topic: brokers
         self._unrouted: dict[tuple[str, str], MissingRoute] = {}  # by node and broker
         self._takes_all: dict[tuple[str, str], bool] = {}  # by group and topic, until one joins

@@ -15,6 +15,7 @@ from rocketmq_emulator.checks.state.cluster_state import ClusterState
 from rocketmq_emulator.checks.state.half_messages import HalfMessages
 from rocketmq_emulator.checks.state.message_labels import MessageLabels, labels_of
 from rocketmq_emulator.checks.state.pending_messages import PendingMessages, WaitingCopy, group_of
+from rocketmq_emulator.checks.state.promises import stays_in_log
 from rocketmq_emulator.checks.state.queue_records import QueueReading, QueueRecords
 from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
@@ -297,9 +298,8 @@ class StoredMessages:
 
     def _sent_and_cut(self, fact: MessageSent, records: QueueRecords, here: EntryKey) -> None:
         """The acknowledgement came after the broker had lost the message."""
-        promise = self._cluster.stores.get(fact.queue.broker)
-        is_promised = promise is not None and promise.flush_disk_type == "SYNC_FLUSH"
-        if is_promised and fact.status == "SEND_OK":
+        store = self._cluster.stores.get(fact.queue.broker)
+        if stays_in_log(store, "power_off", fact.status):
             records.lost_after_ack.append((fact.offset, (here,)))
         else:
             records.unflushed_lost += 1

@@ -20,6 +20,7 @@ from rocketmq_emulator.facts import (
     QueuesClaimed,
     RequestReceived,
     RunStarted,
+    StoreOpened,
     all_facts,
     kinds_on_demand,
 )
@@ -34,6 +35,7 @@ LEFT_OUT: dict[type[Fact], list[str]] = {
     BrokerRegistered: ["known_count"],
     MessageStored: ["tags", "real_topic", "user_properties"],
     QueuesClaimed: ["offsets"],
+    StoreOpened: ["slaves_awaited"],
 }
 
 

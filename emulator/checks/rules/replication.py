@@ -1,0 +1,484 @@
+"""What slaves have of their masters: the promises of copies, and what is lost without them.
+
+``promises`` says what an acknowledged message may count on.  A message that a master acknowledged
+and no slave has is lost for as long as the master is away, and for good if the master's log lost
+it too.  RocketMQ allows that unless copies were promised, so it is counted, with the lag of the
+best slave at the death of the master.
+
+What a slave has beyond the log of its master (after the master lost the end of its log) is no copy
+of it: RocketMQ counts it as one, so messages that were acknowledged by it are counted apart.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import msgspec
+
+from rocketmq_emulator.checks.state.checker import Checker, CheckerContext, Metric, key_of
+from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING
+from rocketmq_emulator.checks.state.promises import copies_promised
+from rocketmq_emulator.checks.state.replicas import MasterLog, SlaveLog
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import (
+    BrokerReset,
+    FaultBegan,
+    HalfMessageSent,
+    LogCopied,
+    LogFlushed,
+    LogRecovered,
+    MasterConnected,
+    MessageSent,
+    MessageStored,
+    NodeKilled,
+    NodeStarted,
+    PowerLost,
+    Queue,
+    SlaveConnected,
+    StoreOpened,
+)
+from rocketmq_emulator.facts.journal import Entry, EntryKey
+from rocketmq_emulator.protocol.messages.names import RETRY_GROUP_TOPIC_PREFIX
+
+Sent = MessageSent | HalfMessageSent
+OPEN_ENDS_MAX = 100_000  # messages without an answer yet, of one broker
+ACKNOWLEDGED_MAX = 100_000  # of one master, that may be lost yet
+NEVER = 1 << 62  # a position that no log reaches
+ENDS_MAX = 10_000  # of messages of one master that are kept singly
+
+
+class _SentEnds:
+    """The end of the record of each message that was stored and is not acknowledged yet.
+
+    By its place; by its key for what waits elsewhere, as delayed and half messages do: of records
+    with the same key the first counts, as later ones are retries of consumers.
+    """
+
+    def __init__(self) -> None:
+        self._ends: dict[tuple[str, Queue | str, int], int] = {}
+
+    def stored(self, fact: MessageStored, broker: str) -> None:
+        """Note where the record ends."""
+        end, ends = fact.position + fact.size_bytes, self._ends
+        ends[broker, fact.queue, fact.offset] = end
+        ends.setdefault((broker, fact.uniq_key, 0), end)
+        while len(ends) > OPEN_ENDS_MAX:
+            del ends[next(iter(ends))]
+
+    def taken(self, fact: Sent) -> int | None:
+        """The end of the acknowledged message in the log of its broker."""
+        broker = fact.queue.broker
+        by_place = self._ends.pop((broker, fact.queue, fact.offset), None)
+        by_key = self._ends.pop((broker, fact.uniq_key, 0), None)
+        return by_key if by_place is None or isinstance(fact, HalfMessageSent) else by_place
+
+
+def _is_retry(fact: Sent) -> bool:
+    """Whether a consumer sent it back as a send: it keeps WAIT=false, so nothing is waited for.
+
+    Upstream: SendMessageProcessor.consumerSendMsgBack, DefaultMQPushConsumerImpl.sendMessageBack.
+    """
+    return fact.topic.startswith(RETRY_GROUP_TOPIC_PREFIX)
+
+
+class CopiesArePromised(Checker):
+    """CommitLog.submitReplicaRequest (4.x), CommitLog.handleHA (5.x)."""
+
+    name = "copies"
+    rule = (
+        "a message that a SYNC_MASTER acknowledges with SEND_OK or FLUSH_DISK_TIMEOUT is whole in "
+        "the logs of as many slaves as it waits for"
+    )
+    metrics = (
+        Metric("copied_acks", "messages", "acknowledged with the promise of a copy", "node"),
+        Metric(
+            "excused_other_logs",
+            "messages",
+            "acknowledged by a slave whose log is longer than its master's, and differs from it",
+            "node",
+        ),
+    )
+    needs = (SlaveConnected, MasterConnected)
+
+    def __init__(self, shared: CheckerContext) -> None:
+        super().__init__(shared)
+        self._ends = _SentEnds()
+
+    def table(self) -> Table:
+        """Return the handler of each fact type that it reads."""
+        return {MessageStored: self._stored, MessageSent: self._sent, HalfMessageSent: self._sent}
+
+    def _stored(self, fact: MessageStored, entry: Entry) -> None:
+        store = self.cluster.stores.get(entry.node)
+        if store is not None and store.slaves_awaited:
+            self._ends.stored(fact, entry.node)
+
+    def _sent(self, fact: Sent, entry: Entry) -> None:
+        broker = fact.queue.broker
+        end, wanted = self._ends.taken(fact), copies_promised(self._store(broker), fact.status)
+        if end is None or not wanted or _is_retry(fact):
+            return
+        self.count_tried()
+        self.add_to_metric("copied_acks", 1, broker)
+        master = self.cluster.replicas.of(broker)
+        holders = 0 if master is None else master.holders(end)
+        if holders >= wanted:
+            return
+        began_us = entry.mono_us - fact.took_ms * 1_000
+        if master is not None:
+            slaves = master.slaves.values()
+            longer = sum(slave.end >= end for slave in slaves)
+            if longer >= wanted or master.reported_beyond >= end:
+                self.add_to_metric("excused_other_logs", 1, broker)
+                return
+            if any(slave.lost_us >= began_us > 0 for slave in slaves):
+                return  # a slave had it and lost it, before the answer arrived
+        self.report_violation(
+            f"{broker} acknowledged {fact.uniq_key} with {fact.status}, which ends at byte "
+            f"{end:,} of its log: {holders} of its slaves have it, and {wanted} are promised",
+            entry,
+            node=broker,
+        )
+
+    def _store(self, broker: str) -> StoreOpened | None:
+        return self.cluster.stores.get(broker)
+
+
+# Messages that are lost with their master -----------------------------------------------
+
+
+class _Acknowledged(msgspec.Struct):
+    end: int  # of its record
+    promised: int  # copies
+    key: str
+    sent: EntryKey
+
+
+class LostWithMasters(Checker):
+    """What dies with a master: the messages that it acknowledged, and no slave has."""
+
+    name = "lost_with_masters"
+    rule = (
+        "a message that its master has lost was acknowledged without the promise of a copy, or "
+        "is in the log of a slave"
+    )
+    metrics = (
+        Metric(
+            "not_copied",
+            "messages",
+            "acknowledged, and in no slave's log when their master died",
+            "node",
+        ),
+        Metric(
+            "lag_at_death_bytes",
+            "bytes",
+            "of the master's log that no slave had when the master died",
+            "node",
+            "max",
+        ),
+        Metric(
+            "only_at_slaves",
+            "messages",
+            "acknowledged, lost by their master with the power, and in the log of a slave",
+            "node",
+        ),
+        Metric(
+            "lost_with_masters",
+            "messages",
+            "acknowledged without the promise of a copy, lost by their master, and in no slave's "
+            "log",
+            "node",
+        ),
+    )
+    needs = (SlaveConnected, MasterConnected)
+
+    def __init__(self, shared: CheckerContext) -> None:
+        super().__init__(shared)
+        self._ends = _SentEnds()
+        self._acknowledged: dict[str, list[_Acknowledged]] = {}  # by master
+        self._dead: set[str] = set()
+
+    def table(self) -> Table:
+        """Return the handler of each fact type that it reads."""
+        return {
+            MessageStored: self._stored,
+            MessageSent: self._sent,
+            HalfMessageSent: self._sent,
+            LogFlushed: self._flushed,
+            NodeStarted: self._started,
+            NodeKilled: self._killed,
+            FaultBegan: self._fault_began,
+            PowerLost: self._power_lost,
+        }
+
+    def _stored(self, fact: MessageStored, entry: Entry) -> None:
+        if entry.node in self.cluster.replicas.masters:
+            self._ends.stored(fact, entry.node)
+
+    def _sent(self, fact: Sent, entry: Entry) -> None:
+        broker = fact.queue.broker
+        if (end := self._ends.taken(fact)) is None:
+            return
+        store = self.cluster.stores.get(broker)
+        promised = 0 if _is_retry(fact) else copies_promised(store, fact.status)
+        known = self._acknowledged.setdefault(broker, [])
+        known.append(_Acknowledged(end, promised, fact.uniq_key, key_of(entry)))
+        if len(known) > ACKNOWLEDGED_MAX:
+            del known[0]
+
+    def _flushed(self, fact: LogFlushed, entry: Entry) -> None:
+        """Forget what is on the disk of its master, and copied: a kill can only delay it."""
+        master = self.cluster.replicas.of(entry.node)
+        if master is not None and (known := self._acknowledged.get(entry.node)):
+            safe = min(fact.position, master.copied_to)
+            if known[0].end <= safe:
+                self._acknowledged[entry.node] = [each for each in known if each.end > safe]
+
+    def _started(self, fact: NodeStarted, entry: Entry) -> None:
+        self._dead.discard(entry.node)
+
+    def _killed(self, fact: NodeKilled, entry: Entry) -> None:
+        self._dies(fact.node)
+
+    def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
+        if self.cluster.all_faults[-1].word in PROCESS_ENDING:
+            for node in fact.nodes:
+                self._dies(node)
+
+    def _dies(self, node: str, lost: PowerLost | None = None) -> None:
+        """*lost*: its log has been cut already, as the state shows."""
+        master = self.cluster.replicas.of(node)
+        if master is None or node in self._dead:
+            return
+        self._dead.add(node)
+        kept, end = (None, master.end) if lost is None else (lost.kept_position, lost.end_position)
+        lag = max(0, end - max((_end_of(s, kept) for s in master.slaves.values()), default=0))
+        acknowledged = self._acknowledged.get(node, ())
+        missing = [each for each in acknowledged if not _has_copy(master, each.end, kept)]
+        self.count_tried()
+        self.add_to_metric("not_copied", len(missing), node)
+        known = self.measured.get(f"lag_at_death_bytes.{node}", 0.0)
+        self.set_metric("lag_at_death_bytes", max(known, lag), node)
+
+    def _power_lost(self, fact: PowerLost, entry: Entry) -> None:
+        self._dies(entry.node, fact)
+        master = self.cluster.replicas.of(entry.node)
+        if master is None:
+            return
+        known = self._acknowledged.get(entry.node, [])
+        self._acknowledged[entry.node] = [e for e in known if e.end <= fact.kept_position]
+        for each in known:
+            if each.end <= fact.kept_position:
+                continue
+            self.count_tried()
+            if _has_copy(master, each.end, fact.kept_position):
+                self.add_to_metric("only_at_slaves", 1, entry.node)
+            elif each.promised and not self._slave_lost_too(master, each):
+                self._report(each, fact, entry)
+            else:
+                self.add_to_metric("lost_with_masters", 1, entry.node)
+
+    @staticmethod
+    def _slave_lost_too(master: MasterLog, each: _Acknowledged) -> bool:
+        return any(slave.lost_us >= each.sent.mono_us for slave in master.slaves.values())
+
+    def _report(self, each: _Acknowledged, fact: PowerLost, entry: Entry) -> None:
+        self.report_violation(
+            f"{entry.node} lost {each.key} with its power (kept {fact.kept_position:,} bytes, the "
+            f"message ends at {each.end:,}), no slave has it, and {each.promised} were promised",
+            each.sent,
+            entry,
+        )
+
+
+def _has_copy(master: MasterLog, end: int, kept: int | None) -> bool:
+    """Whether a slave has the log up to *end*; the master has just lost all beyond *kept*."""
+    return any(_end_of(slave, kept) >= end for slave in master.slaves.values())
+
+
+def _end_of(slave: SlaveLog, kept: int | None) -> int:
+    return slave.end if slave.differs_from == kept else slave.common_end
+
+
+# Logs of slaves -------------------------------------------------------------------------
+
+
+class SlaveLogsAgree(Checker):
+    """HAService.HAClient.dispatchReadRequest (4.x), DefaultHAClient (5.x)."""
+
+    name = "slave_logs"
+    rule = (
+        "a slave's log is the beginning of its master's: it grows without gaps, never beyond it, "
+        "and has as many messages"
+    )
+    metrics = (
+        Metric(
+            "other_log_bytes",
+            "bytes",
+            "in the log of a slave beyond the point at which its master lost the end of its own",
+            "node",
+            "max",
+        ),
+    )
+    needs = (LogCopied,)
+
+    def __init__(self, shared: CheckerContext) -> None:
+        super().__init__(shared)
+        self._ends: dict[str, _LogEnds] = {}  # by node: where each message of its log ends
+        self._copies: dict[str, _Copy] = {}
+
+    def table(self) -> Table:
+        """Return the handler of each fact type that it reads."""
+        return {
+            MessageStored: self._stored,
+            LogCopied: self._copied,
+            MasterConnected: self._connected,
+            LogRecovered: self._recovered,
+            PowerLost: self._power_lost,
+            BrokerReset: self._reset,
+        }
+
+    def end(self) -> None:
+        """Report copies beyond a master's log that it did not note later either."""
+        for node, copy in self._copies.items():
+            if copy.beyond is not None and not self._is_written(node, copy):
+                self._report_beyond(node, copy)
+
+    def _stored(self, fact: MessageStored, entry: Entry) -> None:
+        ends = self._ends.get(entry.node)
+        if ends is None:
+            ends = self._ends[entry.node] = _LogEnds()
+        ends.add(fact.position + fact.size_bytes, self.cluster.replicas.of(entry.node))
+
+    def _copied(self, fact: LogCopied, entry: Entry) -> None:
+        slave = self.cluster.replicas.slaves.get(entry.node)
+        if slave is None:
+            return
+        copy = self._copies.setdefault(entry.node, _Copy())
+        self.count_tried()
+        begins = fact.position - fact.copied_bytes
+        if copy.end not in (None, 0, begins):
+            self.report_violation(
+                f"{entry.node} appended bytes {begins:,} to {fact.position:,} to a log that ends "
+                f"at {copy.end:,}",
+                entry,
+            )
+        copy.end = fact.position
+        if copy.message_count is not None:
+            copy.message_count += fact.message_count
+        if slave.differs_from is not None:
+            self._measure(entry.node, slave.end - slave.differs_from)
+            copy.message_count = None  # its messages are not its master's
+            return
+        master = self.cluster.replicas.of(slave.master)
+        if master is not None and fact.position > master.end and copy.beyond is None:
+            copy.beyond = fact.position, key_of(entry)
+        self._compare_counts(slave.master, copy, entry)
+
+    def _measure(self, node: str, count: int) -> None:
+        known = self.measured.get(f"other_log_bytes.{node}", 0.0)
+        self.set_metric("other_log_bytes", max(known, count), node)
+
+    def _compare_counts(self, master: str, copy: _Copy, entry: Entry) -> None:
+        ends, count = self._ends.get(master, _LogEnds()), copy.message_count
+        if count is None or copy.beyond is not None or copy.end is None:
+            return
+        has = ends.count_to(copy.end)
+        if has not in (count, None):
+            copy.message_count = None  # said once
+            self.report_violation(
+                f"{entry.node} has {count} messages up to byte {copy.end:,}, and its master {has}",
+                entry,
+            )
+
+    def _is_written(self, node: str, copy: _Copy) -> bool:
+        """Whether its master had these bytes after all: its journal lacked its last lines."""
+        assert copy.beyond is not None
+        slave = self.cluster.replicas.slaves[node]
+        master = self.cluster.replicas.of(slave.master)
+        return master is not None and master.end >= copy.beyond[0]
+
+    def _report_beyond(self, node: str, copy: _Copy) -> None:
+        assert copy.beyond is not None
+        position, entry = copy.beyond
+        self.report_violation(
+            f"{node} has bytes up to {position:,} that its master never wrote", entry
+        )
+
+    def _connected(self, fact: MasterConnected, entry: Entry) -> None:
+        copy = self._copies.setdefault(entry.node, _Copy())
+        copy.end = fact.end_position
+        if not copy.end:
+            copy.message_count = 0  # it begins anew
+
+    def _recovered(self, fact: LogRecovered, entry: Entry) -> None:
+        self._cut(entry.node, fact.end_position)
+        master = self.cluster.replicas.of(entry.node)
+        if (
+            master is not None
+            and fact.message_count > self._ends.get(entry.node, _LogEnds()).count
+        ):
+            self._forget_counts(master)  # it was killed before it noted all that it had stored
+        copy = self._copies.get(entry.node)
+        if copy is not None and copy.message_count is not None:
+            copy.message_count = None if fact.min_position else fact.message_count
+
+    def _forget_counts(self, master: MasterLog) -> None:
+        for node in master.slaves:
+            if (copy := self._copies.get(node)) is not None:
+                copy.message_count = None
+
+    def _power_lost(self, fact: PowerLost, entry: Entry) -> None:
+        self._cut(entry.node, fact.kept_position)
+
+    def _reset(self, fact: BrokerReset, entry: Entry) -> None:
+        self._cut(entry.node, 0)
+        self._copies.pop(entry.node, None)
+
+    def _cut(self, node: str, end: int) -> None:
+        if (ends := self._ends.get(node)) is not None:
+            ends.cut(end)
+        if (copy := self._copies.get(node)) is not None:
+            copy.end = end
+
+
+class _LogEnds(msgspec.Struct):
+    """Where the messages of a log end: singly since a slave is known, before that their number."""
+
+    before: int = 0  # messages
+    before_end: int = 0  # of the last of these
+    ends: list[int] = []
+
+    @property
+    def count(self) -> int:
+        """How many messages the log has."""
+        return self.before + len(self.ends)
+
+    def add(self, end: int, master: MasterLog | None) -> None:
+        """A message ends at *end*; forget, one by one, what all slaves have."""
+        if master is None:
+            self.before, self.before_end = self.before + 1, end
+            return
+        self.ends.append(end)
+        if len(self.ends) > ENDS_MAX:
+            copied = min((slave.common_end for slave in master.slaves.values()), default=0)
+            if count := bisect_right(self.ends, copied):
+                self.before += count
+                self.before_end = self.ends[count - 1]
+                del self.ends[:count]
+
+    def count_to(self, end: int) -> int | None:
+        """How many messages end at *end* or before; None: not known."""
+        return None if end < self.before_end else self.before + bisect_right(self.ends, end)
+
+    def cut(self, end: int) -> None:
+        """The log ends at *end* now."""
+        if end < self.before_end:
+            self.before_end = NEVER  # how many are left is not known
+        del self.ends[bisect_right(self.ends, end) :]
+
+
+class _Copy(msgspec.Struct):
+    end: int | None = None  # None: not known
+    message_count: int | None = 0  # None: not comparable
+    beyond: tuple[int, EntryKey] | None = None  # the first copy beyond the master's known end

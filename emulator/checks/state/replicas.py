@@ -1,0 +1,184 @@
+"""Masters and their slaves: how far each slave has its master's log, by what both noted.
+
+A slave is a node with the name of its master and a number: ``broker-a-1``.  Its log grows with
+``LogCopied`` and may lose its end with its process or its power, as any log.
+
+A master that loses the end of its log writes other messages at the same positions.  A slave that
+has the old ones never removes them: from there on its log is another one.  RocketMQ believes what
+such a slave reports, so positions beyond that point prove nothing; ``differs_from`` has it.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import (
+    BrokerReset,
+    LogCopied,
+    LogRecovered,
+    MasterConnected,
+    MessageStored,
+    PowerLost,
+    SlaveConnected,
+    SlaveDisconnected,
+    StoreOpened,
+)
+from rocketmq_emulator.facts.journal import Entry
+
+SLAVE = re.compile(r"(.+)-\d+")
+
+
+class SlaveLog(msgspec.Struct):
+    """The log of one slave; times are ``mono_us``."""
+
+    node: str
+    master: str
+    end: int = 0  # in bytes
+    differs_from: int | None = None  # the position from which it is not its master's log
+    lost_us: int = 0  # when it last lost its end
+    was_recovered: bool = False  # by the process that is starting
+
+    @property
+    def common_end(self) -> int:
+        """The end of the part that it has in common with its master's log."""
+        return self.end if self.differs_from is None else min(self.end, self.differs_from)
+
+    def cut(self, end: int, at_us: int) -> None:
+        """The log ends at *end* now; if it is shorter than before, it has lost its end."""
+        if end < self.end:
+            self.lost_us = at_us
+        self.end = end
+        if self.differs_from is not None and end <= self.differs_from:
+            self.differs_from = None
+
+
+class MasterLog(msgspec.Struct):
+    """The log of a master that has, or had, a slave; times are ``mono_us``."""
+
+    node: str
+    end: int = 0  # in bytes
+    slaves: dict[str, SlaveLog] = {}
+    connected: dict[str, int] = {}  # addresses of slaves: since when
+    changed_us: int = 0  # when a slave last connected or went
+    reported_beyond: int = 0  # the highest report beyond its log, since its process began
+
+    def holders(self, end: int) -> int:
+        """How many slaves have this log up to *end*."""
+        return sum(slave.common_end >= end for slave in self.slaves.values())
+
+    @property
+    def copied_to(self) -> int:
+        """The end of the longest copy."""
+        return max((slave.common_end for slave in self.slaves.values()), default=0)
+
+    def cut(self, end: int) -> None:
+        """The log ends at *end* now; slaves that have more have another log from there on."""
+        if end >= self.end:
+            self.end = end
+            return
+        self.end = end
+        for slave in self.slaves.values():
+            if slave.common_end > end:
+                slave.differs_from = end
+
+
+class MastersAndSlaves:
+    """All masters that have slaves, and these, up to now."""
+
+    def __init__(self) -> None:
+        self.masters: dict[str, MasterLog] = {}
+        self.slaves: dict[str, SlaveLog] = {}
+        self._ends: dict[str, int] = {}  # of the log of each node that stored messages
+
+    def table(self) -> Table:
+        """Return the handler of each fact type that it reads."""
+        return {
+            MessageStored: self._stored,
+            MasterConnected: self._master_connected,
+            SlaveConnected: self._slave_connected,
+            SlaveDisconnected: self._slave_disconnected,
+            LogCopied: self._copied,
+            LogRecovered: self._recovered,
+            StoreOpened: self._store_opened,
+            PowerLost: self._power_lost,
+            BrokerReset: self._reset,
+        }
+
+    def of(self, broker: str) -> MasterLog | None:
+        """The master with the broker name *broker*, if it ever had a slave."""
+        return self.masters.get(broker)
+
+    def _stored(self, fact: MessageStored, entry: Entry) -> None:
+        end = fact.position + fact.size_bytes
+        self._ends[entry.node] = end
+        if (master := self.masters.get(entry.node)) is not None:
+            master.end = max(master.end, end)
+
+    def _master(self, node: str) -> MasterLog:
+        found = self.masters.get(node)
+        if found is None:
+            found = self.masters[node] = MasterLog(node, self._ends.get(node, 0))
+        return found
+
+    def _slave(self, node: str) -> SlaveLog | None:
+        """The slave *node*; None if its name is not that of a slave."""
+        if (found := self.slaves.get(node)) is None and (match := SLAVE.fullmatch(node)):
+            master = self._master(match[1])
+            found = self.slaves[node] = master.slaves[node] = SlaveLog(node, match[1])
+        return found
+
+    # At masters ---------------------------------------------------------------------------
+
+    def _slave_connected(self, fact: SlaveConnected, entry: Entry) -> None:
+        master = self._master(entry.node)
+        master.connected[fact.address] = master.changed_us = entry.mono_us
+        if fact.reported > master.end:
+            master.reported_beyond = max(master.reported_beyond, fact.reported)
+
+    def _slave_disconnected(self, fact: SlaveDisconnected, entry: Entry) -> None:
+        master = self._master(entry.node)
+        master.connected.pop(fact.address, None)
+        master.changed_us = entry.mono_us
+
+    # At slaves ----------------------------------------------------------------------------
+
+    def _master_connected(self, fact: MasterConnected, entry: Entry) -> None:
+        if (slave := self._slave(entry.node)) is not None:
+            slave.cut(fact.end_position, entry.mono_us)
+
+    def _copied(self, fact: LogCopied, entry: Entry) -> None:
+        if (slave := self._slave(entry.node)) is not None:
+            slave.end = fact.position
+
+    # At both ------------------------------------------------------------------------------
+
+    def _recovered(self, fact: LogRecovered, entry: Entry) -> None:
+        self._cut(entry, fact.end_position)
+        if (slave := self.slaves.get(entry.node)) is not None:
+            slave.was_recovered = True
+
+    def _store_opened(self, fact: StoreOpened, entry: Entry) -> None:
+        if (master := self.masters.get(entry.node)) is not None:
+            master.connected.clear()
+            master.changed_us = entry.mono_us
+            master.reported_beyond = 0
+        if (slave := self.slaves.get(entry.node)) is not None:
+            if not (fact.outlives_process or slave.was_recovered):
+                slave.cut(0, entry.mono_us)
+            slave.was_recovered = False
+
+    def _power_lost(self, fact: PowerLost, entry: Entry) -> None:
+        self._cut(entry, fact.kept_position)
+
+    def _reset(self, fact: BrokerReset, entry: Entry) -> None:
+        self._cut(entry, 0)
+
+    def _cut(self, entry: Entry, end: int) -> None:
+        self._ends[entry.node] = end
+        if (master := self.masters.get(entry.node)) is not None:
+            master.cut(end)
+        if (slave := self.slaves.get(entry.node)) is not None:
+            slave.cut(end, entry.mono_us)

@@ -1,0 +1,350 @@
+"""The rules of masters and slaves, each on a journal that keeps it and on one that breaks it."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import pytest
+
+from docs.generate import replication
+from docs.generate.sections import with_section
+from rocketmq_emulator.checks.state.promises import (
+    MODES,
+    PROMISED_BY,
+    copies_promised,
+    stays_in_log,
+)
+from rocketmq_emulator.checks.state.violation import Judgement
+from rocketmq_emulator.facts import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    LogCopied,
+    LogFlushed,
+    LogRecovered,
+    MasterConnected,
+    MasterElected,
+    MetadataSynced,
+    NodeKilled,
+    NodeStarted,
+    OffsetCommitted,
+    PowerLost,
+    PullAnswered,
+    Queue,
+    QueuesClaimed,
+    SendAttempted,
+    SlaveConnected,
+    SlaveDisconnected,
+    StoreOpened,
+    TopicCreated,
+)
+from tests.support.checks.small_journals import (
+    PEER,
+    Q0,
+    RECORD_BYTES,
+    AJournal,
+    objections,
+)
+
+MASTER, SLAVE, OTHER = "broker-a", "broker-a-1", "broker-a-2"
+AT_SLAVE = "10.0.0.3:5"
+
+
+class AReplicatedJournal(AJournal):
+    """A journal of a master and its slaves; positions are multiples of ``RECORD_BYTES``."""
+
+    def opens(self, *, slaves: int = 1, awaited: int = 0, sync: bool = False) -> Self:
+        flush: Any = "SYNC_FLUSH" if sync else "ASYNC_FLUSH"
+        self.note(MASTER, NodeStarted("broker", "10.0.0.2:10911", "4.9.7"))
+        self.note(MASTER, StoreOpened(flush, True, 72, awaited))
+        for number in range(1, slaves + 1):
+            node = f"{MASTER}-{number}"
+            self.note(node, NodeStarted("broker", f"10.0.0.{2 + number}:10911", "4.9.7"))
+            self.note(node, StoreOpened(flush, True, 72))
+            self.note(node, MasterConnected("10.0.0.2:10912", 0))
+            self.note(MASTER, SlaveConnected(f"10.0.0.{2 + number}:5", 0, 0))
+        return self
+
+    def copied(self, end: int, count: int = 1, node: str = SLAVE, messages: int = -1) -> Self:
+        """The slave's log ends after *end* messages, of which *count* are new."""
+        messages = count if messages < 0 else messages
+        fact = LogCopied(end * RECORD_BYTES, count * RECORD_BYTES, messages)
+        return self.note(node, fact)
+
+    def loses_power(self, kept: int, end: int, node: str = MASTER) -> Self:
+        kept, end = kept * RECORD_BYTES, end * RECORD_BYTES
+        return self.note(node, PowerLost(kept, kept, end, ()))
+
+    def recovers(self, count: int, node: str = MASTER, awaited: int = 0) -> Self:
+        """The node starts again with *count* messages."""
+        self.note(node, LogRecovered(count, 0, count * RECORD_BYTES))
+        self._positions[node] = count * RECORD_BYTES
+        self.note(node, NodeStarted("broker", "10.0.0.2:10911", "4.9.7"))
+        return self.note(node, StoreOpened("ASYNC_FLUSH", True, 72, awaited))
+
+    def found(self, name: str) -> Judgement:
+        """The judgement; ``violations`` has those of the checker *name*."""
+        judgement = self.ends().judged()
+        self.violations = objections(judgement, name)
+        return judgement
+
+
+def a_journal(**fields: Any) -> AReplicatedJournal:
+    return AReplicatedJournal().runs().opens(**fields)
+
+
+def values(judgement: Judgement, *names: str) -> list[float]:
+    return [judgement.metrics.get(name, 0.0) for name in names]
+
+
+# The promises ----------------------------------------------------------------------------
+
+
+def test_the_page_has_the_promises_of_the_checkers() -> None:
+    page = replication.PAGE.read_text()
+    assert with_section(page, "promises", replication.promises_text()) == page, "run make page"
+    assert {status for mode in MODES for status in mode.statuses} == PROMISED_BY.keys()
+
+
+@pytest.mark.parametrize(
+    ("status", "copies", "stays"),
+    [
+        ("SEND_OK", 2, True),
+        ("FLUSH_DISK_TIMEOUT", 2, False),
+        ("FLUSH_SLAVE_TIMEOUT", 0, False),
+        ("SLAVE_NOT_AVAILABLE", 0, False),
+    ],
+)
+def test_a_status_says_which_promise_was_not_met(status: str, copies: int, stays: bool) -> None:
+    store = StoreOpened("SYNC_FLUSH", True, 72, slaves_awaited=2)
+    assert copies_promised(store, status) == copies
+    assert stays_in_log(store, "power_off", status) is stays
+    assert stays_in_log(store, "kill", status)
+    assert not stays_in_log(StoreOpened("ASYNC_FLUSH", True, 72), "power_off", status)
+
+
+# Copies before acknowledgements ------------------------------------------------------------
+
+
+def test_an_acknowledged_message_that_its_slave_has_is_right() -> None:
+    journal = a_journal(awaited=1).stored(0).copied(1).acknowledged(0)
+    judgement = journal.found("copies")
+    assert journal.violations == []
+    assert (judgement.tried["copies"], judgement.metrics["copied_acks"]) == (1, 1)
+
+
+def test_an_acknowledgement_before_the_copy_is_found() -> None:
+    journal = a_journal(awaited=1).stored(0).stored(1).copied(1).acknowledged(1)
+    journal.found("copies")
+    (what,) = journal.violations
+    assert "0 of its slaves have it, and 1 are promised" in what
+
+
+@pytest.mark.parametrize("status", ["FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE"])
+def test_a_status_without_the_promise_needs_no_copy(status: str) -> None:
+    journal = a_journal(awaited=1).stored(0).acknowledged(0, status=status)
+    assert not journal.found("copies").tried["copies"]
+
+
+def test_two_promised_copies_are_those_of_two_slaves() -> None:
+    journal = a_journal(slaves=2, awaited=2).stored(0).copied(1).copied(1, node=OTHER)
+    journal.acknowledged(0).stored(1).copied(2).acknowledged(1)
+    journal.found("copies")
+    (what,) = journal.violations
+    assert "1 of its slaves have it, and 2 are promised" in what
+
+
+def test_a_retry_of_a_consumer_with_the_same_key_is_another_message() -> None:
+    waiting = Queue("SCHEDULE_TOPIC_XXXX", MASTER, 2)
+    journal = a_journal(awaited=1).stored(0, key="k").copied(1).stored(0, waiting, key="k")
+    journal.acknowledged(0, key="k").found("copies")
+    assert journal.violations == []
+
+
+def test_what_a_slave_with_another_log_acknowledges_is_counted_apart() -> None:
+    journal = a_journal(awaited=1)
+    journal.stored(0).stored(1).copied(2, 2).acknowledged(0).acknowledged(1)
+    journal.loses_power(kept=1, end=2).recovers(1, awaited=1)
+    journal.note(SLAVE, MasterConnected("10.0.0.2:10912", 2 * RECORD_BYTES))
+    journal.note(MASTER, SlaveConnected(AT_SLAVE, 2 * RECORD_BYTES, 2 * RECORD_BYTES))
+    judgement = journal.stored(1, key="new").acknowledged(1, key="new").found("copies")
+    assert journal.violations == []
+    assert values(judgement, "excused_other_logs", "only_at_slaves") == [1, 1]
+
+
+# Lost with the master ----------------------------------------------------------------------
+
+
+def test_what_dies_with_an_async_master_is_counted_with_the_lag() -> None:
+    journal = a_journal().sent(0).sent(1).sent(2).copied(1)
+    judgement = journal.loses_power(kept=0, end=3).found("lost_with_masters")
+    assert journal.violations == []
+    names = ("not_copied", "lost_with_masters", "only_at_slaves", "lag_at_death_bytes")
+    assert values(judgement, *names) == [2, 2, 1, 2 * RECORD_BYTES]
+
+
+def test_a_kill_loses_nothing_but_what_was_not_copied_is_away() -> None:
+    journal = a_journal().sent(0).sent(1).copied(1).note("world", NodeKilled(MASTER))
+    judgement = journal.found("lost_with_masters")
+    names = ("not_copied", "lost_with_masters", "lag_at_death_bytes")
+    assert values(judgement, *names) == [1, 0, RECORD_BYTES]
+
+
+def test_a_promised_message_that_no_slave_has_is_found() -> None:
+    journal = a_journal(awaited=1).stored(0).acknowledged(0).loses_power(kept=0, end=1)
+    judgement = journal.found("lost_with_masters")
+    (what,) = journal.violations
+    assert "no slave has it, and 1 were promised" in what
+    assert judgement.metrics["lost_with_masters"] == 0
+
+
+def test_a_promised_message_may_be_lost_if_the_slave_loses_its_power_too() -> None:
+    journal = a_journal(awaited=1).stored(0).copied(1).acknowledged(0)
+    journal.loses_power(kept=0, end=1, node=SLAVE).loses_power(kept=0, end=1)
+    judgement = journal.found("lost_with_masters")
+    assert journal.violations == []
+    assert judgement.metrics["lost_with_masters"] == 1
+
+
+def test_flushed_and_copied_messages_are_no_loss() -> None:
+    journal = a_journal().sent(0).copied(1)
+    journal.note(MASTER, LogFlushed(RECORD_BYTES, RECORD_BYTES, 1)).sent(1).copied(2)
+    judgement = journal.loses_power(kept=1, end=2).found("lost_with_masters")
+    assert values(judgement, "not_copied", "only_at_slaves", "lag_at_death_bytes") == [0, 1, 0]
+
+
+# Logs of slaves ----------------------------------------------------------------------------
+
+
+def test_a_log_that_grows_as_its_masters_is_right() -> None:
+    journal = a_journal().stored(0).stored(1).copied(1).copied(2)
+    judgement = journal.found("slave_logs")
+    assert journal.violations == []
+    assert judgement.tried["slave_logs"] == 2
+
+
+def test_a_gap_in_a_slaves_log_is_found() -> None:
+    journal = a_journal().stored(0).stored(1).stored(2).copied(1).copied(3)
+    journal.found("slave_logs")
+    assert any("to a log that ends at 100" in what for what in journal.violations)
+
+
+def test_another_number_of_messages_is_found() -> None:
+    journal = a_journal().stored(0).stored(1).copied(2, 2, messages=1)
+    journal.found("slave_logs")
+    assert journal.violations == [
+        "broker-a-1 has 1 messages up to byte 200, and its master 2",
+    ]
+
+
+def test_bytes_that_no_master_wrote_are_found() -> None:
+    journal = a_journal().stored(0).copied(2, 2)
+    journal.found("slave_logs")
+    assert journal.violations == ["broker-a-1 has bytes up to 200 that its master never wrote"]
+
+
+def test_a_copy_of_what_the_master_notes_later_is_right() -> None:
+    journal = a_journal().stored(0).copied(2, 2).stored(1)
+    journal.found("slave_logs")
+    assert journal.violations == []
+
+
+def test_a_log_beyond_that_of_its_master_is_measured() -> None:
+    journal = a_journal().stored(0).stored(1).copied(2, 2)
+    journal.loses_power(kept=1, end=2).recovers(1).stored(1, key="new").stored(2, key="more")
+    judgement = journal.copied(3).found("slave_logs")
+    assert journal.violations == []
+    assert judgement.metrics["other_log_bytes"] == 2 * RECORD_BYTES
+
+
+def test_a_slave_that_lost_its_whole_log_begins_anew() -> None:
+    journal = a_journal().stored(0).stored(1).copied(2, 2)
+    journal.loses_power(kept=0, end=2, node=SLAVE)
+    journal.note(SLAVE, MasterConnected("10.0.0.2:10912", 0)).copied(2, 2).found("slave_logs")
+    assert journal.violations == []
+
+
+# Offsets -----------------------------------------------------------------------------------
+
+
+def an_offset_journal(*, begins: int) -> AReplicatedJournal:
+    """Offset 5 is committed and copied, 9 committed; then the master dies, a member begins."""
+    journal = a_journal().consumer("billing-2")
+    journal.note(MASTER, OffsetCommitted("billing", Q0, 5, PEER)).at_s(10)
+    journal.note(SLAVE, MetadataSynced("10.0.0.2:10911", "consumer offsets")).at_s(12)
+    journal.note(MASTER, OffsetCommitted("billing", Q0, 9, PEER)).at_s(20)
+    journal.note("world", NodeKilled(MASTER)).at_s(30)
+    return journal.note("billing-2", QueuesClaimed("billing", (Q0,), (begins,)))
+
+
+def test_a_group_goes_back_to_the_last_copy_of_its_offset() -> None:
+    journal = an_offset_journal(begins=5)
+    judgement = journal.found("copied_offsets")
+    assert journal.violations == []
+    assert (judgement.tried["copied_offsets"], judgement.metrics["went_back.billing"]) == (1, 4)
+
+
+def test_a_group_that_goes_back_further_is_found() -> None:
+    journal = an_offset_journal(begins=4)
+    journal.found("copied_offsets")
+    (what,) = journal.violations
+    assert "begins at offset 4 of orders@broker-a:0 while its master is away" in what
+    assert "each slave had copied 5 or more" in what
+
+
+def test_an_offset_that_the_master_itself_answered_is_not_judged() -> None:
+    journal = a_journal().consumer("billing-2")
+    journal.note(MASTER, OffsetCommitted("billing", Q0, 5, PEER)).at_s(10)
+    journal.note(SLAVE, MetadataSynced("10.0.0.2:10911", "consumer offsets")).at_s(20)
+    journal.note("world", NodeKilled(MASTER)).at_s(21)
+    journal.note("billing-2", QueuesClaimed("billing", (Q0,), (1,)))
+    assert not journal.found("copied_offsets").tried["copied_offsets"]
+
+
+# One master --------------------------------------------------------------------------------
+
+
+def registered(address: str) -> BrokerRegistered:
+    return BrokerRegistered("DefaultCluster", MASTER, 0, address, 1, first=True)
+
+
+def test_two_masters_of_one_name_are_found() -> None:
+    journal = a_journal().note("namesrv", registered("10.0.0.2:10911"))
+    journal.note("namesrv", registered("10.0.0.3:10911")).found("one_master")
+    (what,) = journal.violations
+    assert "10.0.0.3:10911 registers as its master, too" in what
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        BrokerUnregistered(MASTER, 0, "10.0.0.2:10911", "channel closed"),
+        MasterElected(MASTER, 2, 2, 2),
+    ],
+)
+def test_a_master_may_follow_one_that_has_left_or_lost_an_election(between: Any) -> None:
+    journal = a_journal().note("namesrv", registered("10.0.0.2:10911"))
+    journal.note("namesrv", between).note("namesrv", registered("10.0.0.3:10911"))
+    journal.found("one_master")
+    assert journal.violations == []
+
+
+# Times without a master ----------------------------------------------------------------------
+
+
+def test_times_without_writes_and_reads_end_at_the_next_success() -> None:
+    journal = a_journal().sent(0).at_s(10).note("world", NodeKilled(MASTER)).at_s(14)
+    journal.note("producer", SendAttempted("orders", Q0, "k", 1, 1, "NoAnswer: gone")).at_s(17)
+    journal.note(SLAVE, PullAnswered("billing", Q0, 0, 0, 3, 3, PEER, 0)).at_s(40)
+    journal.note("producer", SendAttempted("orders", Q0, "k", 2, 1, "SEND_OK"))
+    judgement = journal.found("master_absences")
+    names = ("without_writes_s.broker-a", "without_reads_s.broker-a", "read_from_slaves")
+    assert values(judgement, *names) == pytest.approx([30, 7, 3], abs=0.01)
+
+
+def test_a_slave_that_left_is_no_copy_that_a_send_waited_for() -> None:
+    journal = a_journal(awaited=1).note(MASTER, TopicCreated("orders", 1, 1, 6, "tool")).at_s(200)
+    journal.note(MASTER, SlaveDisconnected(AT_SLAVE, "reset", 0)).at_s(300)
+    attempt = SendAttempted("orders", Q0, "k", 1, 3_000, "TimedOut: no answer in time")
+    judgement = journal.note("producer", attempt).found("healthy_attempts_succeed")
+    assert journal.violations == []
+    assert judgement.metrics["excused_healthy_attempts_succeed"] == 1
