@@ -22,7 +22,7 @@ class NodeView(msgspec.Struct, frozen=True):
     """
 
     name: str
-    role: str  # nameserver or broker
+    role: str  # nameserver, controller or broker
     address: str  # where it listens, or listened in its last run; empty before its first
     pid: int | None  # None: it has no process
     state: NodeState

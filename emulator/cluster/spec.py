@@ -11,13 +11,14 @@ import ipaddress
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 
 import msgspec
 
 from rocketmq_emulator.protocol.messages.validation import type_error_text
-from rocketmq_emulator.settings.config import BrokerConfig, NameServerConfig
-from rocketmq_emulator.settings.property_names import BROKER, NAME_SERVER
+from rocketmq_emulator.protocol.versions import BROKER_IDS_APPLIED, Release
+from rocketmq_emulator.settings.config import BrokerConfig, ControllerConfig, NameServerConfig
+from rocketmq_emulator.settings.property_names import BROKER, CONTROLLER, NAME_SERVER
 from rocketmq_emulator.settings.setting_rules import BadField, convert_fields
 from rocketmq_emulator.text.values import PORT_MAX
 
@@ -25,14 +26,21 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 BROKER_PORT_ABOVE, BROKER_PORT_STEP = 1035, 100  # 9876 -> 10911, 11011 …, as upstream's examples
 SLAVE_PORT_STEP = 10  # above the port of its master: 10921, 10931 …
 SLAVES_MAX = 8  # of one master
+CONTROLLER_PORT_ABOVE = 10  # the first NameServer's: 9886, 9887, 9888
+NodeRole: TypeAlias = Literal["nameserver", "controller", "broker"]
+CONTROLLER_DEFAULT = "127.0.0.1:9878"  # before the addresses are known, for checks alone
+CONTROLLERS = (0, 1, 3)  # a group of two decides nothing without both
 
 
 class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """NameServers and brokers, with settings by the field names of their configs.
+    """NameServers, controllers and brokers, with settings by the field names of their configs.
 
     Each broker has *slaves* more nodes with its broker name and the ids 1, 2 …: the slaves of
     ``broker-a`` are the nodes ``broker-a-1``, ``broker-a-2``.  A ``broker_role`` in
     ``broker_settings`` is that of the masters.
+
+    With *controllers* the brokers of one name have the same node names, but no fixed role: the
+    controllers give them ids from 1 on, and elect one as master.  That needs release 5.1.1.
 
     ``port`` is the first NameServer's; the brokers' ports follow from it; 0 means any free ones.
     ``advertised_host`` is the host that clients connect to, if it is not ``host``.
@@ -43,12 +51,14 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     name_servers: int = 1
     brokers: int = 2
     slaves: int = 0  # of each broker
+    controllers: int = 0  # 0, 1, or a group of 3
     release: str = "4.9.7"
     host: str = "127.0.0.1"
     advertised_host: str = ""
     port: int = 0
     store: str = ""
     name_server_settings: dict[str, Any] = {}
+    controller_settings: dict[str, Any] = {}
     broker_settings: dict[str, Any] = {}  # for all brokers
     settings_of: dict[str, dict[str, Any]] = {}  # for one broker; they override broker_settings
 
@@ -59,6 +69,13 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise ValueError(f"a cluster has 0 to {len(LETTERS)} brokers")
         if not 0 <= self.slaves <= SLAVES_MAX:
             raise ValueError(f"a broker has 0 to {SLAVES_MAX} slaves")
+        if self.controllers not in CONTROLLERS:
+            raise ValueError("a cluster has 0, 1 or 3 controllers")
+        if self.controllers and Release.parse(self.release) < BROKER_IDS_APPLIED:
+            raise ValueError(
+                f"controllers need a release from {BROKER_IDS_APPLIED} on, as release='5.3.3'; "
+                f"not {self.release}"
+            )
         port_max = PORT_MAX - BROKER_PORT_ABOVE - BROKER_PORT_STEP * self.brokers
         if not 0 <= self.port <= port_max:
             raise ValueError(
@@ -79,14 +96,34 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return tuple(f"namesrv-{LETTERS[index]}" for index in range(self.name_servers))
 
     @property
+    def controller_names(self) -> tuple[str, ...]:
+        """``controller``, or ``controller-a``, ``controller-b``, ``controller-c``."""
+        if self.controllers == 1:
+            return ("controller",)
+        return tuple(f"controller-{LETTERS[index]}" for index in range(self.controllers))
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """All nodes, in their start order."""
+        return (*self.name_server_names, *self.controller_names, *self.broker_names)
+
+    @property
     def broker_names(self) -> tuple[str, ...]:
         """The nodes that are brokers: the masters, then the slaves."""
         return (*self.master_names, *self.slave_names)
 
     @property
     def master_names(self) -> tuple[str, ...]:
-        """The masters, whose node names are their broker names: ``broker-a``, ``broker-b`` …"""
+        """The masters, whose node names are their broker names: ``broker-a``, ``broker-b`` …
+
+        With controllers these are the nodes that start first, so the first masters.
+        """
         return tuple(f"broker-{LETTERS[index]}" for index in range(self.brokers))
+
+    @property
+    def possible_masters(self) -> tuple[str, ...]:
+        """The nodes that are masters, or may be elected."""
+        return self.broker_names if self.controllers else self.master_names
 
     @property
     def slave_names(self) -> tuple[str, ...]:
@@ -103,14 +140,24 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
         Slaves come after the masters, so that the answer to their registration has their master.
         """
-        return self.name_server_names, self.master_names, self.slave_names
+        controllers = (self.controller_names,) if self.controllers else ()
+        return self.name_server_names, *controllers, self.master_names, self.slave_names
 
     def master_of(self, node: str) -> tuple[str, int]:
-        """The broker name of the broker *node*, and its id: 0 for a master."""
+        """The broker name of the broker *node*, and its id: 0 for a master.
+
+        With controllers the id is only a number of the node.
+        """
         if node in self.master_names:
             return node, 0
         master, _, number = node.rpartition("-")
         return master, int(number)
+
+    def role_of(self, node: str) -> NodeRole:
+        """The role of *node*, one of ``node_names``."""
+        if node in self.name_server_names:
+            return "nameserver"
+        return "controller" if node in self.controller_names else "broker"
 
     @property
     def is_on_loopback(self) -> bool:
@@ -131,13 +178,53 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         }
         return convert_fields(NameServerConfig, given | self.name_server_settings, name)
 
-    def broker_config(self, name: str, namesrv: tuple[str, ...] = ()) -> BrokerConfig:
-        """The config of broker *name*.  Raises ``BadField`` for a bad setting."""
+    def controller_config(
+        self, name: str, addresses: Mapping[str, str] | None = None
+    ) -> ControllerConfig:
+        """The config of controller *name*; a group needs the *addresses* of all.
+
+        Raises ``BadField`` for a bad setting.
+        """
+        addresses = addresses or {}
+        peers = [
+            f"n{number}-{addresses[other]}"
+            for number, other in enumerate(self.controller_names)
+            if self.controllers > 1 and other in addresses
+        ]
+        given = {
+            "release": self.release,
+            "listen_address": self.controller_address(name),
+            "self_id": f"n{self.controller_names.index(name)}",
+            "peers": ";".join(peers),
+            "store": self._store_of(name),
+            "reply_rules_allowed": self.is_on_loopback,
+        }
+        return convert_fields(ControllerConfig, given | self.controller_settings, name)
+
+    def controller_address(self, name: str) -> str:
+        """Where controller *name* listens, with port 0 for any."""
+        above = CONTROLLER_PORT_ABOVE + self.controller_names.index(name)
+        return f"{self.host}:{self.port and self.port + above}"
+
+    def broker_config(
+        self,
+        name: str,
+        namesrv: tuple[str, ...] = (),
+        controllers: tuple[str, ...] = (CONTROLLER_DEFAULT,),
+    ) -> BrokerConfig:
+        """The config of broker *name*; *controllers* are used if the cluster has some.
+
+        Raises ``BadField`` for a bad setting.
+        """
         own: Mapping[str, Any] = self.settings_of.get(name, {})
         master, number = self.master_of(name)
         above = BROKER_PORT_ABOVE + BROKER_PORT_STEP * self.master_names.index(master)
         port = self.port and self.port + above + SLAVE_PORT_STEP * number
-        role = {"broker_role": "SLAVE", "broker_id": number} if number else {}
+        role: dict[str, Any] = {}
+        if self.controllers:
+            role = {"enable_controller_mode": True, "controllers": controllers}
+        elif number:
+            role = {"broker_role": "SLAVE", "broker_id": number}
         given = {
             "release": self.release,
             "name": master,
@@ -160,6 +247,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """Build every node's config once.  Raises ``BadField`` for the first invalid one."""
         for name in self.name_server_names:
             self.name_server_config(name)
+        for name in self.controller_names:
+            self.controller_config(name)
         for name in self.broker_names:
             self.broker_config(name)
 
@@ -173,12 +262,14 @@ class SpecFields(TypedDict, total=False):
     name_servers: int
     brokers: int
     slaves: int
+    controllers: int
     release: str
     host: str
     advertised_host: str
     port: int
     store: str | Path
     name_server_settings: dict[str, Any]
+    controller_settings: dict[str, Any]
     broker_settings: dict[str, Any]
     settings_of: dict[str, dict[str, Any]]
 
@@ -224,6 +315,9 @@ def _with_our_names(fields: ClusterFields) -> dict[str, Any]:
         ),
         "name_server_settings": partial(
             NAME_SERVER.by_our_names, ours=NameServerConfig.__struct_fields__, owner="a NameServer"
+        ),
+        "controller_settings": partial(
+            CONTROLLER.by_our_names, ours=ControllerConfig.__struct_fields__, owner="a controller"
         ),
     }
     for name, translated in roles.items():

@@ -190,7 +190,7 @@ class World(ABC):
     @property
     def node_names(self) -> tuple[str, ...]:
         """The spec's nodes, in their start order."""
-        return (*self.spec.name_server_names, *self.spec.broker_names)
+        return self.spec.node_names
 
     @property
     def client_names(self) -> tuple[str, ...]:
@@ -368,6 +368,11 @@ class World(ABC):
     def _name_servers(self) -> tuple[str, ...]:
         """Where the NameServers listen: brokers of this cluster use these addresses."""
         return tuple(self.addresses[name] for name in self.spec.name_server_names)
+
+    @property
+    def _controllers(self) -> tuple[str, ...]:
+        """Where the controllers listen: brokers of this cluster use these addresses."""
+        return tuple(self.addresses[name] for name in self.spec.controller_names)
 
     def _reached_at(self, name: str) -> str:
         """The address that clients use for node *name*."""

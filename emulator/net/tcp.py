@@ -16,7 +16,7 @@ import errno
 import os
 import resource
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import trio
 
@@ -346,6 +346,19 @@ def files_for_peers(files_max: int) -> int:
 
 
 # Binding ------------------------------------------------------------------------------
+
+
+def with_free_ports(addresses: Sequence[str]) -> list[str]:
+    """*addresses* with a different free port for each port 0.
+
+    Nothing reserves the ports: another program may take one before it is used.
+    Raises as ``bound_socket``.
+    """
+    sockets = [bound_socket(address, if_unbound=True) for address in addresses]
+    ports = [sock.getsockname()[1] for sock in sockets]
+    for sock in sockets:
+        sock.close()
+    return [f"{split_address(a)[0]}:{port}" for a, port in zip(addresses, ports, strict=True)]
 
 
 def bound_socket(address: str, *, if_unbound: bool = False) -> socket.socket:

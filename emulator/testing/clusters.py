@@ -36,12 +36,14 @@ if TYPE_CHECKING:
 OPTIONS = (  # of marker and factory: arguments of ``Cluster``
     "brokers",
     "slaves",
+    "controllers",
     "name_servers",
     "release",
     "topics",
     "settings",
     "settings_of",
     "name_server_settings",
+    "controller_settings",
     "with_links",
     "strict",
 )

@@ -34,6 +34,7 @@ from rocketmq_emulator.cli.options.server_arguments import (
     ActingMaster,
     Advertise,
     Brokers,
+    Controllers,
     ControlPort,
     Embedded,
     ExitOnDeath,
@@ -87,6 +88,7 @@ FOR_ALL_NODES = {"reply_rules_allowed"}  # a reset needs it of the NameServer, t
 def up(
     brokers: Brokers = BROKERS_DEFAULT,
     slaves: Slaves = 0,
+    controllers: Controllers = 0,
     sync_master: SyncMaster = False,
     acting_master: ActingMaster = False,
     release: ReleaseName = RELEASE_DEFAULT,
@@ -113,7 +115,8 @@ def up(
         kept = StoreChoice.of(store, embedded=embedded)
         role = ["brokerRole=SYNC_MASTER"] if sync_master else []
         role += _acting_settings(slaves) if acting_master else []
-        spec = _spec(Nodes(brokers, slaves), release, kept, where, [*role, *(sets or [])])
+        nodes = Nodes(brokers, slaves, controllers)
+        spec = _spec(nodes, release, kept, where, [*role, *(sets or [])])
         wanted = ControlPortOption.parse(control, port)
         shown = log_settings(log_format, everything=log)
         started = partial(_started, journal=journal, log=shown, with_links=with_links)
@@ -183,10 +186,11 @@ class ListenAddress(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """How many brokers, and slaves of each."""
+    """How many brokers, slaves of each, and controllers."""
 
     brokers: int
     slaves: int
+    controllers: int
 
 
 def _acting_settings(slaves: int) -> list[str]:
@@ -221,6 +225,7 @@ def _spec(
             **where._asdict(),
             broker_settings=given,
             name_server_settings=of_name_servers,
+            controller_settings={name: given[name] for name in FOR_ALL_NODES & given.keys()},
         )
         spec.check()
     except SettingRefused as error:

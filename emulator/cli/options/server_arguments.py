@@ -22,6 +22,14 @@ Brokers: TypeAlias = Annotated[
 Slaves: TypeAlias = Annotated[
     int, typer.Option("--slaves", metavar="N", help="The number of slaves of each broker.")
 ]
+Controllers: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        "--controllers",
+        metavar="0|1|3",
+        help="The number of controllers, which elect the master of each broker name.",
+    ),
+]
 SyncMaster: TypeAlias = Annotated[
     bool,
     typer.Option("--sync-master", help="Brokers answer sends when a slave has the message."),

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 
 BROKERS_DEFAULT, RELEASE_DEFAULT, PORT_DEFAULT = 2, "4.9.7", 9876
 EARLY_BROKERS_MAX = 100
-BROKERS, SLAVES = "--brokers", "--slaves"
+BROKERS, SLAVES, CONTROLLERS = "--brokers", "--slaves", "--controllers"
 # With these, nodes start as they would without them.
 PLAIN_WITH_VALUE = frozenset(
     (
         BROKERS,
         SLAVES,
+        CONTROLLERS,
         "--release",
         "--store",
         "--port",

@@ -370,9 +370,8 @@ SELECTORS: Mapping[str, Callable[[ClusterSpec, str], bool]] = {
     "masters": lambda spec, name: name in spec.master_names,
     "slaves": lambda spec, name: name in spec.slave_names,
     "name_servers": lambda spec, name: name in spec.name_server_names,
-    "clients": lambda spec, name: (
-        name not in (*spec.name_server_names, *spec.broker_names, *NO_CLIENTS)
-    ),
+    "controllers": lambda spec, name: name in spec.controller_names,
+    "clients": lambda spec, name: name not in (*spec.node_names, *NO_CLIENTS),
 }
 
 

@@ -146,13 +146,12 @@ def _unknown_server(
     fault: Fault, world: WorldKind, spec: ClusterSpec, clients: Collection[str]
 ) -> str | None:
     """The error text if *fault* names a server that the cluster does not have."""
-    nodes = (*spec.name_server_names, *spec.broker_names)
     known = {
         "broker": (*spec.broker_names, "brokers", "masters", "slaves"),
         "name_server": (*spec.name_server_names, "name_servers"),
     }
     if world != "virtual":
-        known["node"] = (*nodes, *(name for name in SELECTORS if name != "clients"))
+        known["node"] = (*spec.node_names, *(name for name in SELECTORS if name != "clients"))
     if isinstance(fault, Lag):
         known["node"] = (*spec.slave_names, "slaves") if spec.slaves else ()
     for field, names in known.items():

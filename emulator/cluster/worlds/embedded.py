@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 import trio
 
 import rocketmq_emulator.broker.service
+import rocketmq_emulator.controller.service
 import rocketmq_emulator.nameserver.service  # noqa: F401  # loaded now, so that starting takes no time
 from rocketmq_emulator.clocks.clock import ClockError
 from rocketmq_emulator.cluster.node_view import NodeCondition
@@ -369,7 +370,10 @@ class EmbeddedCluster(RealWorld):
     def _config(self, name: str) -> RoleConfig:
         if name in self.spec.name_server_names:
             return self._behind_proxies(name, self.spec.name_server_config(name))
-        return self._behind_proxies(name, self.spec.broker_config(name, self._name_servers))
+        if name in self.spec.controller_names:
+            return self.spec.controller_config(name, self._controllers_of_group())
+        config = self.spec.broker_config(name, self._name_servers, self._controllers)
+        return self._behind_proxies(name, config)
 
     def _note_progress(self, entry: Entry) -> None:
         """Renew the start's timeout: a node that reads a large store makes progress."""

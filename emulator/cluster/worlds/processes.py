@@ -168,13 +168,16 @@ class ProcessCluster(RealWorld):
         if self._journal:
             Path(self._journal).mkdir(parents=True, exist_ok=True)
         servers = [name for name in down if name in self.spec.name_server_names]
+        controllers = [name for name in down if name in self.spec.controller_names]
         masters = [name for name in down if name in self.spec.master_names]
         slaves = [name for name in down if name in self.spec.slave_names]
         for name in servers:
             self._spawn("nameserver", name).configure(self._config(name))
+        for name in controllers:
+            self._spawn("controller", name).configure(self._config(name))
         for name in (*masters, *slaves):
             self._spawn("broker", name)
-        self._wait_ready(servers)
+        self._wait_ready([*servers, *controllers])
         self._announce_control(servers)
         for names in (masters, slaves):
             for name in names:
@@ -299,8 +302,10 @@ class ProcessCluster(RealWorld):
             return self._as_advertised(name, self._configs[name])
         if name in self.spec.name_server_names:
             return self._behind_proxies(name, self.spec.name_server_config(name))
-        config = self._behind_proxies(name, self.spec.broker_config(name, self._name_servers))
-        return self._as_advertised(name, config)
+        if name in self.spec.controller_names:
+            return self.spec.controller_config(name, self._controllers_of_group())
+        config = self.spec.broker_config(name, self._name_servers, self._controllers)
+        return self._as_advertised(name, self._behind_proxies(name, config))
 
     def _of(self, names: Iterable[str]) -> list[NodeProcess]:
         return [self._nodes[name] for name in names if name in self._nodes]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Never, Self, TypeVar
 
@@ -78,6 +78,7 @@ class RealWorld(World):
         self._clock_faults: dict[str, ClockError] = {}  # what faults add to that
         self._faults = RealTimeFaults(self, journal)
         self._locks = {name: threading.RLock() for name in self.node_names}
+        self._group: dict[str, str] = {}  # addresses of controllers, chosen before they start
 
     @abstractmethod
     def __enter__(self) -> Self:
@@ -165,7 +166,7 @@ class RealWorld(World):
         code = seen.code
         return NodeView(
             name=name,
-            role="nameserver" if name in self.spec.name_server_names else "broker",
+            role=self.spec.role_of(name),
             address=self.addresses.get(name, ""),
             pid=seen.pid,
             state=seen.state,
@@ -240,7 +241,7 @@ class RealWorld(World):
         """Advance all running masters at the same time; returns how many messages fell due."""
         from rocketmq_emulator.cluster import reply_rules  # noqa: PLC0415  # see there
 
-        running = [n for n in self.spec.master_names if self._condition(n).state == "running"]
+        running = [n for n in self.spec.possible_masters if self._condition(n).state == "running"]
         addresses = {name: self._address_of(name) for name in running}
         answers = reply_rules.call_servers_blocking(addresses, reply_rules.advance_time(time))
         return sum(answer.due_count for answer in answers)
@@ -248,13 +249,15 @@ class RealWorld(World):
     def make_topic(self, config: TopicConfig) -> TopicMade:
         """Create or change a topic on every master that runs; the result names the others.
 
+        With controllers each broker is asked: slaves take their master's topics soon after.
+
         After ``ReplyRuleRefused`` (a name that a broker refuses) it is on no broker, or on all
         before the one that refuses.
         """
         from rocketmq_emulator.cluster import reply_rules  # noqa: PLC0415  # see there
 
         call, missing = reply_rules.put_topic(config), dict[str, str]()
-        names = self.spec.master_names
+        names = self.spec.possible_masters
         with self._locked(names):  # a broker that is being started is ready then
             for name in names:
                 state = self._condition(name).state
@@ -369,6 +372,19 @@ class RealWorld(World):
         """Remove the errors of all nodes' clocks; all nodes run."""
 
     # For the worlds -------------------------------------------------------------------
+
+    def _controllers_of_group(self) -> Mapping[str, str]:
+        """The address of each controller: each must know those of the others before it starts.
+
+        Free ports are chosen now; another program may take one until its controller starts.
+        """
+        if not self._group:
+            from rocketmq_emulator.net.tcp import with_free_ports  # noqa: PLC0415  # loads trio
+
+            names = self.spec.controller_names
+            addresses = with_free_ports([self.spec.controller_address(name) for name in names])
+            self._group = dict(zip(names, addresses, strict=True))
+        return self._group
 
     @abstractmethod
     def _set_clock(self, name: str) -> None:

@@ -54,7 +54,8 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 ClientProgram: TypeAlias = Callable[[ClientProcess], Awaitable[object]]
 
-NAMESRV_PORT, BROKER_PORT = 9876, 10911  # one machine per node: all use upstream's default ports
+# One machine per node: all use upstream's default ports.
+NAMESRV_PORT, CONTROLLER_PORT, BROKER_PORT = 9876, 9878, 10911
 
 
 class Done(Awaitable[None]):
@@ -124,6 +125,7 @@ class VirtualCluster(World):
     def addresses(self) -> Mapping[str, str]:
         """Every node's address, also before its start: a machine's address never changes."""
         ports = dict.fromkeys(self.spec.name_server_names, NAMESRV_PORT)
+        ports |= dict.fromkeys(self.spec.controller_names, CONTROLLER_PORT)
         ports |= dict.fromkeys(self.spec.broker_names, BROKER_PORT)
         return {name: f"{self._ip(name)}:{port}" for name, port in ports.items()}
 
@@ -167,7 +169,8 @@ class VirtualCluster(World):
     async def stop(self, *names: str) -> None:
         """Stop nodes in order; a client's program is cancelled, and its blocks end."""
         running = [name for name in self._named(*names) if self.is_running(name)]
-        servers = [name for name in running if name in self.spec.name_server_names]
+        first = (*self.spec.name_server_names, *self.spec.controller_names)
+        servers = [name for name in running if name in first]
         for group in ([name for name in running if name not in servers], servers):
             for name in group:
                 self._machines.resume(name)
@@ -249,7 +252,7 @@ class VirtualCluster(World):
     async def advance(self, time: str | int) -> int:
         """Advance messages only: the virtual clock does not move.  ``sleep`` moves it."""
         call, due = advance_time(time), 0
-        for name in self.spec.master_names:
+        for name in self.spec.possible_masters:
             if self.is_running(name) and not self.is_paused(name):
                 due += (await self.call_server(name, call)).due_count
         return due
@@ -383,7 +386,9 @@ class VirtualCluster(World):
         namesrv = tuple(self.addresses[name] for name in self.spec.name_server_names)
         config: RoleConfig
         if machine.name in self.spec.broker_names:
-            config = self.spec.broker_config(machine.name, namesrv)
+            config = self.spec.broker_config(machine.name, namesrv, self._controllers)
+        elif machine.name in self.spec.controller_names:
+            config = self.spec.controller_config(machine.name, self.addresses)
         else:
             config = self.spec.name_server_config(machine.name)
         return msgspec.structs.replace(config, listen_address=self.addresses[machine.name])
