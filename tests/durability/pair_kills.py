@@ -2,9 +2,10 @@
 
     python -m tests.durability.pair_kills MODE RELEASE SEED KILLS FOLDER
 
-A pair is a broker name with two replicas, in processes.  Sends that ended with SEND_OK are
-promised to both; after the death of the master the other one is read, and has all of them.
-Prints one line of JSON: the kills, the promised messages, and the missing ones.
+A pair is a broker name with two replicas, in processes.  With fixed roles, sends that ended with
+SEND_OK are promised to both: after the death of the master the other one has all of them.  With a
+controller they are promised to whoever is the master then.  Prints one line of JSON: the kills,
+the promised messages, and the missing ones.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from tests.durability.killed_cluster import SMALL, Questions, questions_to
 
 TOPIC, QUEUES, SENDERS = "orders", 2, 4
 SEND_MS_MAX = 2_000
-MASTER, SLAVE = "broker-a", "broker-a-1"
+MASTER, SLAVE, CONTROLLER = "broker-a", "broker-a-1", "controller"
 PROMISED_S_MAX = 60.0  # until a send is promised again after a kill
 SETTLED_S_MAX = 30.0
 TOPIC_S_MAX = 60.0
@@ -59,6 +60,9 @@ MODES: Mapping[tuple[str, str], Mode] = MappingProxyType(
     {
         ("sync", "4.9.7"): Mode(FLUSHED),
         ("sync", "5.3.3"): Mode({**FLUSHED, "in_sync_replicas": 2}),
+        ("controller", "5.3.3"): Mode(
+            {"all_ack_in_sync_state_set": True, "flush_disk_type": "SYNC_FLUSH"}, controllers=1
+        ),
     }
 )
 
@@ -116,9 +120,10 @@ async def kill_again_and_again(
             ):
                 for number in range(SENDERS):
                     nursery.start_soon(send_on, producer, ledger, number)
+                kill = kill_any if mode.controllers else kill_one
                 for _ in range(kills):
                     await ledger.wait_more(chance.randint(1, 60))
-                    await kill_one(cluster, chance, ask, ledger)
+                    await kill(cluster, chance, ask, ledger)
                 await ledger.wait_more(20)
                 nursery.cancel_scope.cancel()
             await look_for_all(cluster, MASTER, ask, ledger)
@@ -140,6 +145,7 @@ def a_pair(mode: Mode, release: str, folder: Path) -> Iterator[ProcessCluster]:
     spec = ClusterSpec(
         brokers=1,
         slaves=1,
+        controllers=mode.controllers,
         release=release,
         store=str(folder / "store"),
         broker_settings={**SMALL, **QUICK, **mode.settings},
@@ -174,6 +180,28 @@ async def kill_one(
     if killed == MASTER:
         await look_for_all(cluster, other, ask, ledger)
     await trio.to_thread.run_sync(cluster.restart, killed)
+
+
+async def kill_any(
+    cluster: ProcessCluster, chance: random.Random, ask: Questions, ledger: Ledger
+) -> None:
+    """Kill a replica, or now and then the controller, start it again, look at the master."""
+    killed = chance.choice((MASTER, SLAVE, MASTER, SLAVE, CONTROLLER))
+    os.kill(cluster.pids[killed], signal.SIGKILL)
+    ledger.kills += 1
+    await trio.to_thread.run_sync(cluster.restart, killed)
+    await look_for_all(cluster, await master_of(cluster, ask), ask, ledger)
+
+
+async def master_of(cluster: ProcessCluster, ask: Questions) -> str:
+    """The node that the NameServer has as the master, once it has one."""
+    with trio.fail_after(PROMISED_S_MAX):
+        while True:
+            address = (await ask.admin.masters()).get(MASTER)
+            for node in (MASTER, SLAVE):
+                if cluster.brokers[node] == address:
+                    return node
+            await trio.sleep(0.1)
 
 
 async def look_for_all(cluster: ProcessCluster, node: str, ask: Questions, ledger: Ledger) -> None:

@@ -59,8 +59,8 @@ def command_of(kind: str, history: History, release: str) -> list[str]:
     patience = {} if kind == "ours" else {"brokerFastFailureEnable": "false"}
     for name, value in {**history.settings[release], **patience}.items():
         command += ["--set", f"{name}={value}"]
-    for name, value in history.namesrv.items():
-        command += ["--nset", f"{name}={value}"]
+    for name, value in history.namesrv.items() if kind == "real" else ():
+        command += ["--nset", f"{name}={value}"]  # ours follows the brokers' settings
     return [sys.executable, *command]
 
 
