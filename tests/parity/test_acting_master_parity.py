@@ -74,16 +74,16 @@ def test_our_master_takes_the_offsets_that_a_real_acting_slave_got(tmp_path: Pat
         commit(master, 3)
         with real_slave(cluster, tmp_path) as slave:
             wait_until(lambda: committed(slave) == 3, COPY_S_MAX)
-            assert not acts(slave)
+            assert not is_active(slave)
             post(cluster, "broker-a", "kill")
-            wait_until(lambda: acts(slave), ACT_S_MAX)
+            wait_until(lambda: is_active(slave), ACT_S_MAX)
             commit(slave, AT_SLAVE)
             post(cluster, "broker-a", "start")
             assert committed(master) == AT_SLAVE
-            wait_until(lambda: not acts(slave), ACT_S_MAX)
+            wait_until(lambda: not is_active(slave), ACT_S_MAX)
 
 
-def acts(address: str) -> bool:
+def is_active(address: str) -> bool:
     figures = ask(address, catalog.GET_BROKER_RUNTIME_INFO, Header())
     return decode_body(figures.body, KVTable).table["brokerActive"] == "true"
 
