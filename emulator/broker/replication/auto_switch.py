@@ -59,7 +59,7 @@ class AutoSwitchHaService(ConfirmingHaService):
         """
         if epoch < self.last_epoch:
             return False
-        self.close("this broker is the master of a new epoch")
+        self._close_all("this broker is the master of a new epoch")
         self.client.shut("this broker is the master now")
         self._cut_tail()
         self._set_confirm_offset(self._computed_confirm_offset())
@@ -78,7 +78,7 @@ class AutoSwitchHaService(ConfirmingHaService):
         """
         if epoch < self.last_epoch:
             return False
-        self.close("this broker is a slave now")
+        self._close_all("this broker is a slave now")
         self.is_master = False
         self.store.follow()
         self._confirm_log()
@@ -106,17 +106,27 @@ class AutoSwitchHaService(ConfirmingHaService):
         """Where the HA port of the master is; a master ignores it."""
         self.client.update_master_address(address)
 
-    def close(self, reason: str = "this broker ends") -> None:
-        """Close all connections of slaves.  Upstream: destroyConnections."""
-        for connection in list(self.connections):
-            connection.closed(reason)
-            connection.transport.close()
+    def close(self) -> None:
+        """Close all connections, of slaves and to a master, because this broker ends.
+
+        The sync-state set stays as it is.  Upstream: AutoSwitchHAService.shutdown.
+        """
+        self.is_ending = True
+        self._close_all("this broker ends")
+        self.client.shut("this broker ends")
 
     def restart(self) -> None:
         """The log was removed: connect again."""
-        super().restart()
+        self._close_all("the log was removed")
+        self.acknowledged_max = 0
         self._set_confirm_offset(self.log.end_position)
         self.client.restart()
+
+    def _close_all(self, reason: str) -> None:
+        """Close the connections of slaves.  Upstream: destroyConnections."""
+        for connection in list(self.connections):
+            connection.closed(reason)
+            connection.transport.close()
 
     def _begin_epoch(self, epoch: int) -> None:
         if self.last_epoch >= epoch:

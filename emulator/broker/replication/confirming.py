@@ -69,9 +69,10 @@ class ConfirmingHaService(HaService):
         self.store = store
         self.in_sync = SyncState()
         self.epoch_file = EpochFile(disk, note)
-        self.is_master = False
+        self.is_master = self.is_ending = False
         self._release = config.parsed_release
-        self._confirm_offset = store.log.end_position  # at a start all messages are readable
+        # At a start all messages are readable; upstream saves the offset in its checkpoint.
+        self._confirm_offset = store.log.end_position
         self._check_goes_on = True
         store.on_dropped = self._oldest_dropped
 
@@ -249,7 +250,7 @@ class ConfirmingHaService(HaService):
         """
         super().ended(connection, reason)
         slave_id = connection.slave_id
-        if slave_id in self.in_sync.local:
+        if slave_id in self.in_sync.local and not self.is_ending:
             wanted = self.in_sync.local - {slave_id}
             self.in_sync.want(wanted)
             why = f"its connection ended: {reason}"

@@ -116,6 +116,20 @@ def test_epochs_of_dropped_files_are_dropped_too() -> None:
     assert broker.ha.epochs[0].epoch > 1
 
 
+def test_a_broker_that_ends_closes_all_and_asks_for_nothing() -> None:
+    master, end = led(2)
+    _, of_slave = introduced(master, end)
+    master.ha.close()
+    assert not of_slave.is_open
+    assert master.wanted == []
+    assert not master.facts_of(SlaveFellBehind)
+    slave = Switcher(own_id=2).follow(1)
+    to_master = slave.connect()
+    slave.ha.close()
+    assert not to_master.is_open
+    assert not slave.ha.client.is_open
+
+
 # Both ends ----------------------------------------------------------------------------
 
 
