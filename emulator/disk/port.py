@@ -37,7 +37,9 @@ class StoreDamaged(DamagedData):
 
 EPOCH_FILE = "epochFileCheckpoint"  # MessageStoreConfig.storePathEpochFile
 # Documents that upstream keeps beside the folders ``commitlog`` and ``config``, not in the latter.
-ROOT_DOCUMENTS = frozenset({EPOCH_FILE, f"{EPOCH_FILE}.bak"})
+ROOT_DOCUMENTS = frozenset(
+    {EPOCH_FILE, f"{EPOCH_FILE}.bak", "brokerIdentity", "brokerIdentity-temp"}
+)
 
 
 class Space(NamedTuple):
