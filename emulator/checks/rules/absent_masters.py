@@ -20,6 +20,7 @@ from rocketmq_emulator.facts import (
     BrokerUnregistered,
     FaultBegan,
     GroupOffsetMoved,
+    MasterDisconnected,
     MasterElected,
     MetadataSynced,
     NameServerReset,
@@ -36,6 +37,7 @@ from rocketmq_emulator.facts import (
 from rocketmq_emulator.facts.journal import Entry, EntryKey
 
 OFFSETS = "consumer offsets"  # MetadataSynced.table
+SILENT = "nothing was heard"  # the reason of a slave that leaves a silent master
 CALL_US_MAX = 3_000_000  # of a copy: BrokerOuterAPI, and of a consumer's query
 
 
@@ -261,6 +263,12 @@ class MasterAbsences(Checker):
         Metric(
             "read_from_slaves", "messages", "that pulls got from a slave of this master", "node"
         ),
+        Metric(
+            "silent_masters_left",
+            "connections",
+            "to this master that a slave ended, as it heard nothing for too long",
+            "node",
+        ),
     )
     needs = (SlaveConnected,)
     needs_whole = False
@@ -278,6 +286,7 @@ class MasterAbsences(Checker):
             PowerLost: self._power_lost,
             SendAttempted: self._attempted,
             PullAnswered: self._pulled,
+            MasterDisconnected: self._disconnected,
         }
 
     def end(self) -> None:
@@ -316,6 +325,11 @@ class MasterAbsences(Checker):
             self.add_to_metric("read_from_slaves", fact.message_count, fact.queue.broker)
         if self._unread and fact.queue.broker in self._unread:
             self._measure("without_reads_s", self._unread, fact.queue.broker, entry.mono_us)
+
+    def _disconnected(self, fact: MasterDisconnected, entry: Entry) -> None:
+        slave = self.cluster.replicas.slaves.get(entry.node)
+        if slave is not None and fact.reason.startswith(SILENT):
+            self.add_to_metric("silent_masters_left", 1, slave.master)
 
     def _measure(self, metric: str, since: dict[str, int], broker: str, now_us: int) -> None:
         seconds = (now_us - since.pop(broker)) / 1e6

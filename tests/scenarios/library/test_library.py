@@ -14,6 +14,7 @@ SEED = 1
 COMES_BACK = "a_queue_comes_back_before_it_is_unlocked"
 THREADS = "a_lite_pull_member_has_more_queues_than_threads"
 BEGINS = "a_new_group_begins_behind_the_first_message"
+DIES, MORE = "acknowledged_messages_die_with_their_master", "a_slave_has_more_than_its_master"
 GROWS = "a_topic_grows_while_a_name_server_lacks_a_broker"
 
 CASES: list[
@@ -169,6 +170,19 @@ CASES: list[
     ("power:a_retry_is_lost_with_the_power", {}, "failed", "lost_with_power == 0"),
     ("power:a_retry_is_lost_with_the_power", {"release": "5.3.3"}, "failed", "lost_with_power"),
     ("power:a_retry_is_lost_with_the_power", {"flush_ms": 5}, "passed", ""),
+    (f"slaves:{DIES}", {}, "failed", "lost_with_masters == 0 was expected, it is 24"),
+    (f"slaves:{DIES}", {"waits": True}, "passed", ""),
+    (f"slaves:{MORE}", {}, "failed", "only_at_slaves == 0"),
+    (f"slaves:{MORE}", {"release": "4.9.7"}, "failed", "excused_other_logs == 0"),
+    (f"slaves:{MORE}", {"flushed": True}, "passed", ""),
+    ("slaves:a_master_hangs_and_its_slave_stays", {}, "failed", "silent_masters_left >= 1"),
+    ("slaves:a_master_hangs_and_its_slave_stays", {"release": "5.3.3"}, "passed", ""),
+    ("slaves:consumers_go_on_at_a_slave", {}, "passed", ""),
+    ("slaves:consumers_go_on_at_a_slave", {"release": "5.3.3"}, "failed", "read_from_slaves"),
+    ("slaves:consumers_go_on_at_a_slave", {"release": "5.3.3", "readable": True}, "passed", ""),
+    ("slaves:readers_are_ahead_of_a_slave", {}, "failed", "duplicates <= 150 was expected"),
+    ("slaves:readers_are_ahead_of_a_slave", {"release": "4.9.7"}, "passed", ""),
+    ("slaves:a_group_begins_again_at_a_slave", {}, "passed", ""),
 ]
 
 

@@ -32,6 +32,7 @@ COVERED = {  # number in the list: an issue named there, the scenario that repro
     "S28": ("apache/rocketmq#92", "members_subscribe_different_tags"),
     "S29": ("apache/rocketmq#2708", "an_offset_is_asked_for_in_vain"),
     "S30": ("apache/rocketmq#10176", "an_offset_cannot_be_learned"),
+    "S31": ("apache/rocketmq#4215", "readers_are_ahead_of_a_slave"),
     "S32": ("apache/rocketmq#7740", "a_broadcasting_member_asks_beyond_the_log"),
     "S34": ("apache/rocketmq#7182", "a_retry_doubles_at_a_restart"),
     "S35": ("apache/rocketmq#1918", "a_member_is_without_network_for_two_minutes"),
