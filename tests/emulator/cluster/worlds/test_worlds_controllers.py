@@ -8,6 +8,8 @@ import trio
 from rocketmq_emulator.cluster.fault_values import Partition
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
+from rocketmq_emulator.protocol.requests.admin import CreateTopicRequest
 from rocketmq_emulator.protocol.requests.controller import ElectMasterRequest, GetMetaDataReply
 from rocketmq_emulator.protocol.requests.sending import SendMessageRequest
 from rocketmq_emulator.settings.setting_rules import BadField
@@ -106,6 +108,35 @@ def test_r50_before_it_has_a_role_a_broker_answers_14_and_is_in_no_route() -> No
     assert codes == [14, 0]
     (late,) = run.facts("RoleNotGranted")
     assert late[1]["reason"] == "no controller names a leader"
+
+
+def test_a_broker_that_gets_no_id_sends_no_heartbeats_and_announces_no_topic() -> None:
+    async def script(run: ControlledRun) -> None:
+        run.cluster.kill("broker-a")
+        await run.cluster.set_reply_rule(
+            "controller", ReplyRule(code="CONTROLLER_REGISTER_BROKER", error_code=1)
+        )
+        await run.cluster.start("broker-a")
+        topic = CreateTopicRequest(
+            topic="early",
+            default_topic="TBW102",
+            read_queue_nums=1,
+            write_queue_nums=1,
+            perm=6,
+            topic_filter_type="SINGLE_TAG",
+        )
+        assert await run.code("broker-a", catalog.UPDATE_AND_CREATE_TOPIC, topic) == 0
+        await trio.sleep(30)
+        assert not [1 for at, _ in run.facts("BrokerRegistered") if at > 0.1]
+        await run.cluster.remove_reply_rule("controller")
+        await trio.sleep(10)
+
+    run = run_controlled(script, slaves=0)
+    (started_s, _) = run.facts("NodeStarted", "broker-a")[-1]
+    (alive_s, _) = run.facts("ReplicaAlive")[-1]
+    (role_s, _) = run.facts("BrokerRoleChanged")[-1]
+    assert alive_s > started_s + 29
+    assert role_s > started_s + 29
 
 
 def test_a_slave_refuses_sends_as_slaves_do_and_takes_them_as_a_new_master() -> None:
@@ -271,7 +302,9 @@ def test_three_controllers_elect_on_while_any_one_is_dead(seed: int) -> None:
         await trio.sleep(30)
         assert run.facts("ControllerLeads")[-1][1]["controller"] != leader
         run.cluster.kill("broker-a")
-        await trio.sleep(30)
+        await trio.sleep(10)
+        await run.cluster.start("broker-a")
+        await trio.sleep(20)
 
     run = run_controlled(script, controllers=3, seed=seed)
     changed_s = run.facts("ControllerLeads")[-1][0]
@@ -279,6 +312,9 @@ def test_three_controllers_elect_on_while_any_one_is_dead(seed: int) -> None:
     assert run.roles("broker-a-1") == [("slave", 1), ("master", 2)]
     epochs = [fact["master_epoch"] for _, fact in run.facts("MasterElected")]
     assert epochs == [1, 2]
+    changed_s, last = run.facts("SyncStateSetChanged")[-1]
+    assert changed_s > 45, "the new master reports to the new leader"
+    assert last["sync_state_set"] == [1, 2]
 
 
 def test_one_of_three_controllers_alone_elects_nobody() -> None:
