@@ -352,6 +352,9 @@ def ready_line(cluster: RealWorld) -> dict[str, object]:
     return {
         "namesrv": cluster.namesrv,
         "brokers": cluster.brokers,
+        "controllers": {
+            node.name: node.address for node in cluster.nodes if node.role == "controller"
+        },
         "nodes": {
             node.name: {"role": node.role, "address": node.address, "pid": node.pid}
             for node in cluster.nodes
