@@ -21,9 +21,9 @@ from rocketmq_emulator.broker.failover.pre_online import PreOnline
 from rocketmq_emulator.broker.handlers.acknowledging import replicated_to, slaves_awaited
 from rocketmq_emulator.broker.handlers.table import NOT_ON_VIP_PORT, handler_table
 from rocketmq_emulator.broker.registration import NameServerRegistration
-from rocketmq_emulator.broker.replication.ha_service import HaService
+from rocketmq_emulator.broker.replication.ha_service import HaService, ha_address
 from rocketmq_emulator.broker.replication.scheduling import Scheduling
-from rocketmq_emulator.broker.state.broker import Broker, ha_address
+from rocketmq_emulator.broker.state.broker import Broker
 from rocketmq_emulator.broker.state.consistency import find_inconsistencies, reset_broker
 from rocketmq_emulator.broker.state.pools import install_busy_pools
 from rocketmq_emulator.broker.state.topic_routes import TopicRoutePolling

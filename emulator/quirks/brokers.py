@@ -14,7 +14,8 @@ from rocketmq_emulator.broker.handlers.pulling import PullMessageProcessor
 from rocketmq_emulator.broker.handlers.transactions import EndTransactionProcessor
 from rocketmq_emulator.broker.replication.ha_service import HaService
 from rocketmq_emulator.broker.replication.slave_synchronize import SlaveSynchronize, SyncStep
-from rocketmq_emulator.broker.state.broker import Announce, Broker
+from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.broker.state.outlets import Announce
 from rocketmq_emulator.broker.store.appender import MessageToStore
 from rocketmq_emulator.broker.store.transactions import TransactionalMessageService
 from rocketmq_emulator.facts import MetadataSynced

@@ -27,7 +27,12 @@ from rocketmq_emulator.facts import (
 )
 from rocketmq_emulator.protocol.bodies.stats import HAConnectionRuntimeInfo, HARuntimeInfo
 from rocketmq_emulator.protocol.replication import FRAME_HEADER_BYTES, ReportReader, encode_frame
-from rocketmq_emulator.settings.releases import HA_ACKS_ARE_COUNTED, HA_REPORTS_ARE_COMPARED
+from rocketmq_emulator.settings.releases import (
+    HA_ACKS_ARE_COUNTED,
+    HA_PORT_IS_SET,
+    HA_REPORTS_ARE_COMPARED,
+)
+from rocketmq_emulator.text.values import next_port
 
 if TYPE_CHECKING:
     from rocketmq_emulator.broker.replication.scheduling import Scheduling
@@ -334,3 +339,12 @@ class HaConnection:
     def _close(self, reason: str) -> None:
         self.closed(reason)
         self.transport.close()
+
+
+def ha_address(address: str, config: BrokerConfig) -> str:
+    """The HA address beside *address*: on the next port, or since 5.1.1 on the configured one.
+
+    Upstream: BrokerStartup, the default of haListenPort.
+    """
+    own = config.ha_port if config.parsed_release >= HA_PORT_IS_SET else 0
+    return f"{address.rpartition(':')[0]}:{own}" if own else next_port(address)

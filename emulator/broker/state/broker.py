@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import collections
 import random
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 
@@ -20,13 +20,26 @@ import msgspec
 
 from rocketmq_emulator.broker.replication.auto_switch import AutoSwitchHaService
 from rocketmq_emulator.broker.replication.ha_client import HaClient
-from rocketmq_emulator.broker.replication.ha_service import HaService
+from rocketmq_emulator.broker.replication.ha_service import HaService, ha_address
 from rocketmq_emulator.broker.replication.member_group import MemberGroup, MinBrokerChange
 from rocketmq_emulator.broker.replication.replicas_manager import ControlledReplica
 from rocketmq_emulator.broker.replication.scheduling import Scheduling
 from rocketmq_emulator.broker.replication.slave_synchronize import (
     CopiedTables,
     SlaveSynchronize,
+)
+from rocketmq_emulator.broker.state.outlets import (
+    Announce,
+    Waiting,
+    WaitingBytes,
+    no_announce,
+    no_members,
+    no_pools,
+    no_push,
+    no_ring,
+    no_waiting_bytes,
+    no_waiting_requests,
+    run_now,
 )
 from rocketmq_emulator.broker.state.topic_routes import TopicRouteInfo
 from rocketmq_emulator.broker.store.appender import MessageToStore, PutRefused, PutStatus
@@ -43,7 +56,7 @@ from rocketmq_emulator.broker.store.put_chain import (
 from rocketmq_emulator.broker.store.store import Store, StoreLoading
 from rocketmq_emulator.broker.store.timer_messages import TimerMessageStore
 from rocketmq_emulator.broker.store.transactions import TransactionalMessageService
-from rocketmq_emulator.broker.tables.checks import check_room, check_size
+from rocketmq_emulator.broker.tables.checks import bad_parameter_code, check_room, check_size
 from rocketmq_emulator.broker.tables.client_channels import ClientChannels
 from rocketmq_emulator.broker.tables.consumer_filters import ConsumerFilters
 from rocketmq_emulator.broker.tables.locks import RebalanceLocks
@@ -58,7 +71,6 @@ from rocketmq_emulator.facts import MisuseNoticed, Queue, TopicDeleted
 from rocketmq_emulator.facts.journal import Journal
 from rocketmq_emulator.net.results import CallLater, Peer, Push, Refusal, Ring, see_faq
 from rocketmq_emulator.protocol import flags
-from rocketmq_emulator.protocol.bodies.extensions import PoolName
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig
 from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
 from rocketmq_emulator.protocol.fields import Header
@@ -70,21 +82,14 @@ from rocketmq_emulator.settings.quirks import class_for
 from rocketmq_emulator.settings.releases import (
     BROKER_PERM_MASKS_TOPIC,
     DEAD_LETTERS_NEVER_WAIT,
-    HA_PORT_IS_SET,
     HALF_HAS_TRANSACTION_ID,
-    INVALID_PARAMETER_CODE,
     OFFSETS_DELETED_WITH_TOPIC,
     REGISTER_TOPIC_SYNCHRONOUSLY,
     REGISTER_WAITS_LONGER,
     TIMER_MESSAGES_KNOWN,
     TIMER_METRIC_DELETED,
-    Release,
 )
-from rocketmq_emulator.text.values import next_port
 
-WaitingBytes = Callable[[Peer], int]  # that wait to be sent to a client
-Waiting = Callable[[PoolName], tuple[int, int]]  # waiting requests, ms the oldest has waited
-Announce = Callable[[Sequence[TopicConfig] | None, Hashable | None], None]  # None: every topic
 MASTER_ONLINE = (-1, 0)  # instead of an arrival: it ends every held pull of a queue
 REGISTER_MS_MAX, REGISTER_MS_MAX_5 = 6_000, 24_000
 
@@ -109,23 +114,23 @@ class Broker:
         self.config = self.first_config = config
         self.disk = disk
         self.release = config.parsed_release
-        self.bad_parameter_code = _bad_parameter_code(self.release)
+        self.bad_parameter_code = bad_parameter_code(self.release)
         self.see_faq = see_faq(self.release)  # the end of some remarks
         self.note = note = journal.note
         self.wants = journal.wants
-        self._ring: Ring = _no_ring
-        self._push: Push = _no_push
-        self._later: CallLater = _run_now
-        self._announce: Announce = _no_announce
+        self._ring: Ring = no_ring
+        self._push: Push = no_push
+        self._later: CallLater = run_now
+        self._announce: Announce = no_announce
         self._registering: dict[str, Hashable] = {}
         self._unannounced_topics: list[TopicConfig] | None = None  # in ``saved_in_one_write``
         self.address = config.advertised_address or config.listen_address
         self.topics = TopicConfigs(disk, config, note=self.note, now_ms=now_ms)
         self.groups = SubscriptionGroups(disk, config, note=self.note, now_ms=now_ms)
         self.offsets = ConsumerOffsets(disk, config, note=self.note)
-        self.waiting: Waiting = _no_waiting_requests
-        self.waiting_bytes: WaitingBytes = _no_waiting_bytes
-        self.on_reconfigured: Callable[[BrokerConfig], object] = _no_pools
+        self.waiting: Waiting = no_waiting_requests
+        self.waiting_bytes: WaitingBytes = no_waiting_bytes
+        self.on_reconfigured: Callable[[BrokerConfig], object] = no_pools
         self.request_modes = MessageRequestModes(disk, config, note=self.note)
         self.routes = TopicRouteInfo()
         self.locks = RebalanceLocks(config.lock_ms_max)
@@ -140,7 +145,7 @@ class Broker:
             self.store_host,
             note=self.note,
             wants=self.wants,
-            ring=_no_ring,
+            ring=no_ring,
             began_ms=now_ms,
             loading=loading,
         )
@@ -155,7 +160,7 @@ class Broker:
         self.members = MemberGroup(config)
         self.has_special_services = not (config.is_slave or config.enable_controller_mode)
         self.held_queues: set[tuple[str, int]] = set()  # a slave held pulls of them
-        self.on_min_broker_changed: Callable[[MinBrokerChange], object] = _no_members
+        self.on_min_broker_changed: Callable[[MinBrokerChange], object] = no_members
         self.init_max_offset = self.store.log.end_position  # brokerInitMaxOffset
         self.master_flush_offset = 0  # at a slave: that of its master, or as it was set
         self.delays = ScheduleMessageService(
@@ -406,7 +411,7 @@ class Broker:
         """Register every topic after a changed permission; returns as ``update_topic`` does."""
         version = self.topics.data_version
         self.topics.data_version = version.next(now_ms, self.topics.state_version)
-        if self._announce is _no_announce or not self._has_name_servers():
+        if self._announce is no_announce or not self._has_name_servers():
             return None
         bell = ("registered", "", self.topics.data_version.counter)
         self._announce(None, bell)
@@ -587,54 +592,8 @@ class Broker:
             return
         bell: Hashable | None = None
         is_awaited = is_awaited or self.release >= REGISTER_TOPIC_SYNCHRONOUSLY
-        if is_awaited and self._announce is not _no_announce:
+        if is_awaited and self._announce is not no_announce:
             names = [topic.topic_name or "" for topic in topics]
             bell = ("registered", names[0], self.topics.data_version.counter)
             self._registering.update(dict.fromkeys(names, bell))
         self._announce(topics, bell)
-
-
-def _bad_parameter_code(release: Release) -> int:
-    known = release >= INVALID_PARAMETER_CODE
-    return ResponseCode.INVALID_PARAMETER if known else ResponseCode.SYSTEM_ERROR
-
-
-def ha_address(address: str, config: BrokerConfig) -> str:
-    """The HA address beside *address*: on the next port, or since 5.1.1 on the configured one.
-
-    Upstream: BrokerStartup, the default of haListenPort.
-    """
-    own = config.ha_port if config.parsed_release >= HA_PORT_IS_SET else 0
-    return f"{address.rpartition(':')[0]}:{own}" if own else next_port(address)
-
-
-def _no_members(_change: MinBrokerChange) -> None:
-    """The default of ``on_min_broker_changed``: no task follows the members."""
-
-
-def _no_pools(_config: BrokerConfig) -> None:
-    """The default of ``on_reconfigured``: no server has pools yet."""
-
-
-def _no_waiting_bytes(_peer: Peer) -> int:
-    return 0
-
-
-def _no_waiting_requests(_pool: PoolName) -> tuple[int, int]:
-    return 0, 0
-
-
-def _no_ring(_bell: Hashable, _news: object) -> None:
-    """Before ``connect``: no call is held."""
-
-
-def _no_push(_peer: Peer, _code: int, _header: Header | None, _body: bytes) -> bool:
-    return False
-
-
-def _run_now(at_ms: int, action: Callable[[int], object]) -> None:
-    action(at_ms)
-
-
-def _no_announce(_topics: Sequence[TopicConfig] | None, _bell: Hashable | None) -> None:
-    """Before ``connect``: the first registration will carry every topic."""

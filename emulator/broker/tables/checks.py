@@ -13,6 +13,7 @@ from rocketmq_emulator.net.results import Refusal
 from rocketmq_emulator.protocol import flags
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.messages.subscription import is_tag_type
+from rocketmq_emulator.settings.releases import INVALID_PARAMETER_CODE, Release
 
 if TYPE_CHECKING:
     from rocketmq_emulator.settings.config import BrokerConfig
@@ -73,3 +74,9 @@ def client_retries_max(version: int, asked: int | None) -> int | None:
     Upstream: SendMessageProcessor.asyncConsumerSendMsgBack, handleRetryAndDLQ.
     """
     return asked if version >= CLIENT_RETRIES_SINCE_VERSION else None
+
+
+def bad_parameter_code(release: Release) -> int:
+    """The code of a refused parameter: 29, before 5.3.2 it is 1."""
+    known = release >= INVALID_PARAMETER_CODE
+    return ResponseCode.INVALID_PARAMETER if known else ResponseCode.SYSTEM_ERROR
