@@ -53,6 +53,7 @@ from rocketmq_emulator.scenarios.after.rebalance_causes import (
     moves,
     queueless,
 )
+from rocketmq_emulator.scenarios.after.replica_causes import lost_with_master
 from rocketmq_emulator.scenarios.after.send_causes import failed_sends
 from rocketmq_emulator.scenarios.after.transaction_causes import (
     COUNTED,
@@ -80,6 +81,7 @@ OF_RULES: Mapping[str, DrawCause] = {
     "queues_are_pulled": unfinished,
     "transactions": wrong_transaction,
     "transaction_checks": wrong_transaction,
+    "lost_with_masters": lost_with_master,
 }
 OF_METRICS: Mapping[str, DrawCause] = {
     **dict.fromkeys(("overlap_s", "overlap_queue_s", "duplicates_two_owners"), two_owners),
@@ -97,6 +99,8 @@ OF_METRICS: Mapping[str, DrawCause] = {
     **dict.fromkeys(("needless_moves", "moved_queues"), moves),
     **dict.fromkeys(("queueless_members", "skew_queues"), queueless),
     **dict.fromkeys(("hidden", "lost_with_power"), after_power_loss),
+    **dict.fromkeys(("lost_with_masters", "not_copied", "only_at_slaves"), lost_with_master),
+    "lag_at_death_bytes": lost_with_master,
     **dict.fromkeys(COUNTED, unsettled),
     "idle_members": idle_members,
     "locks_refused": refused_locks,
