@@ -134,6 +134,24 @@ async def test_without_that_setting_puts_wait_for_connections_in_sync_or_not() -
     assert code_of(client) == SUCCESS
 
 
+async def test_a_delayed_message_is_delivered_although_it_was_confirmed_late(
+    autojump_clock: MockClock,
+) -> None:
+    group = InSync(2, **ALL)
+    async with trio.open_nursery() as nursery:
+        group.bench.start(nursery)
+        client = group.bench.client()
+        assert client.post(TOPIC, properties="DELAY\x011") is None
+        await trio.sleep(0.5)
+        group.report(2)
+        assert code_of(client) == SUCCESS
+        await trio.sleep(0.7)
+        group.report(2)
+        assert group.bench.broker.store.max_offset(TOPIC, 0) == 1
+        nursery.cancel_scope.cancel()
+    group.bench.no_bugs()
+
+
 @pytest.mark.parametrize("wait", ["", "WAIT\x01true"])
 async def test_too_few_replicas_in_sync_refuse_a_put_before_it_is_stored(wait: str) -> None:
     group = InSync(2, in_sync_replicas=3, min_in_sync_replicas=3)
