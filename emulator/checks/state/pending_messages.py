@@ -114,7 +114,10 @@ class PendingMessages:
         copy = WaitingCopy(fact.uniq_key, records, fact.offset, stored, due_us)
         self.waiting.setdefault(fact.uniq_key, []).append(copy)
         self._newest[entry.node] = copy
-        for failures in self.failures.get(fact.uniq_key, {}).values():
+        # A producer's own topic: a copy of a failure waits for a retry topic, or the dead letters.
+        is_of_producer = bool(fact.real_topic) and not group_of(fact.real_topic)
+        groups = {} if is_of_producer else self.failures.get(fact.uniq_key, {})
+        for failures in groups.values():
             if (failure := _likely(failures, fact)) is not None:
                 self._takes_for(failure, "waiting", entry)
                 failure.sent_back, copy.failure = stored, failure

@@ -6,8 +6,8 @@ import pytest
 
 from rocketmq_emulator.checks.state.pending_messages import Failure, PendingMessages, RetryState
 from rocketmq_emulator.checks.state.queue_records import QueueReading, QueueRecords
-from rocketmq_emulator.facts import LogFlushed, PowerLost, Queue
-from rocketmq_emulator.facts.journal import EntryKey
+from rocketmq_emulator.facts import LogFlushed, MessageStored, PowerLost, Queue
+from rocketmq_emulator.facts.journal import Entry, EntryKey
 from tests.support.checks.small_journals import Q0, RECORD_BYTES, AJournal, objections
 
 COUNT = 20
@@ -102,3 +102,16 @@ def test_a_commit_may_not_pass_what_stands_in_the_place_of_a_lost_message() -> N
         "1, which no member was given",
         "2, which no member was given",
     ]
+
+
+@pytest.mark.parametrize(("real_topic", "is_retry"), [("orders", False), ("%RETRY%billing", True)])
+def test_a_delayed_copy_of_a_producer_is_no_retry_of_a_failure(
+    pending, real_topic: str, is_retry: bool
+) -> None:
+    fails(pending, 5, "")
+    waiting = Queue("SCHEDULE_TOPIC_XXXX", Q0.broker, 0)
+    stored = MessageStored(waiting, 2, 0, "key-5", RECORD_BYTES, real_topic=real_topic)
+    entry = Entry(1, 0, 1, Q0.broker, stored)
+    pending.waits(stored, entry, QueueRecords(waiting))
+    (copy,) = pending.waiting["key-5"]
+    assert copy.is_of_retry is is_retry
