@@ -52,7 +52,7 @@ healthy: $(READY)  ## 3,000 seeds of weather without a planted bug: what checker
 	nice $(BIN)/python -m tools.healthy
 
 parity: $(SPARK)  ## the same tests against a real RocketMQ (Java and Maven needed)
-	REQUIRE_PARTS=1 $(BIN)/python -m pytest -ra -m "real or parity" tests/parity tests/histories tests/mqadmin tests/pipeline
+	REQUIRE_PARTS=1 $(BIN)/python -m pytest -ra -m "real or parity" tests/parity tests/histories tests/failover tests/mqadmin tests/pipeline
 
 newest: $(READY)  ## the wheel's own tests on another Python (NEWEST=python3.13)
 	rm -rf $(OTHER)

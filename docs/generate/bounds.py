@@ -154,7 +154,7 @@ def _lines(results: Sequence[RunResult]) -> Iterator[str]:
             f"`{bound.scenario}{settings}` |"
         )
     for what, arithmetic in NOT_YET:
-        why = "not supported yet: clusters of scenarios have no controller"
+        why = "not measured: scenarios have no controllers yet"
         yield f"| {what} | | {arithmetic} | {why} | |"
 
 
