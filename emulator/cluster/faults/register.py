@@ -125,8 +125,10 @@ def refusal_of(
     In the virtual world any name may be a client's, because clients may start later; in other
     worlds *clients* are the clients that run as processes of that world.
     """
-    return refusal_of_word(word_of(fault), world, has_links=has_links) or _unknown_server(
-        fault, world, spec, clients
+    return (
+        refusal_of_word(word_of(fault), world, has_links=has_links)
+        or _unknown_server(fault, world, spec, clients)
+        or _link_of_controller(fault, world, spec)
     )
 
 
@@ -139,6 +141,19 @@ def refusal_of_word(word: str, world: WorldKind, *, has_links: bool = False) -> 
     if can == "with_links" and not has_links:
         how = "`rmqemu up --with-links`, Cluster(with_links=True)"
         return f"{word} needs proxies in front of the nodes: start the cluster with them ({how})"
+    return None
+
+
+def _link_of_controller(fault: Fault, world: WorldKind, spec: ClusterSpec) -> str | None:
+    """The error text if *fault* hurts links of controllers where these have no proxies."""
+    if world == "virtual" or not isinstance(fault, LinkFault):
+        return None
+    ends = [end for end in (fault.around, *(fault.between or ())) if end is not None]
+    if any(is_selected(spec, end, name) for end in ends for name in spec.controller_names):
+        return (
+            f"{word_of(fault)}: controllers have no proxies in the {world} world, so their links "
+            "cannot be hurt: pause a controller, or use the virtual world"
+        )
     return None
 
 

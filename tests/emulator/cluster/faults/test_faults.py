@@ -232,6 +232,18 @@ def test_a_refusal_is_known_before_anything_runs() -> None:
     assert refusal_of(wrong, "virtual", spec) == text
 
 
+@pytest.mark.parametrize(
+    "ends", [{"around": "controller"}, {"between": ("brokers", "controllers")}]
+)
+def test_links_of_controllers_are_hurt_in_the_virtual_world_only(ends) -> None:
+    spec = ClusterSpec(brokers=1, slaves=1, controllers=1, release="5.3.3")
+    fault = CutLink(**ends)
+    assert refusal_of(fault, "virtual", spec) is None
+    assert "no proxies" in (refusal_of(fault, "processes", spec, has_links=True) or "")
+    among_brokers = CutLink(between=("broker-a", "broker-a-1"))
+    assert refusal_of(among_brokers, "processes", spec, has_links=True) is None
+
+
 @pytest.mark.parametrize("kind", WORLDS)
 def test_every_world_has_an_answer_for_every_fault(kind) -> None:
     assert {row.can(kind) for row in TABLE.values()} <= {"yes", "no", "with_links"}
