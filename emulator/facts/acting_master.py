@@ -39,7 +39,8 @@ class MessageEscaped(Fact, frozen=True):
     """An acting master sent a message, which it may not store itself, to another broker."""
 
     queue: Queue  # to which it was sent at first
-    target: Queue  # of the other broker
+    to_broker: str  # the name of the other broker
+    to_queue_id: int
     service: str  # that had to store it: "delay level", "timer" or "transaction check"
     uniq_key: str
 

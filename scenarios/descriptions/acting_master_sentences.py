@@ -45,7 +45,7 @@ ACTING_MASTER_SENTENCES: Mapping[type[Fact], Callable[..., str]] = {
     ),
     MessageEscaped: lambda fact, *_: (
         f"sent {fact.uniq_key or 'a message'}, due in {fact.queue} ({fact.service}), to "
-        f"{fact.target}: a slave may not store it"
+        f"{fact.to_broker}:{fact.to_queue_id}: a slave may not store it"
     ),
     MessageNotEscaped: lambda fact, *_: (
         f"could not send {fact.uniq_key or 'a message'} of {fact.queue} ({fact.service}) to "

@@ -168,9 +168,9 @@ _STORE = (
         does="the saved progress of a level is limited to the end of the next level's queue",
         breaks="a restart does not deliver messages again that were delivered long before it",
         file=DELAYS,
-        function="ScheduleMessageService.__init__",
-        old="min(offset, store.max_offset(SCHEDULE_TOPIC, queue_of_level(level)))",
-        new="min(offset, store.max_offset(SCHEDULE_TOPIC, queue_of_level(level + 1)))",
+        function="ScheduleMessageService._within_the_log",
+        old="min(offset, self._store.max_offset(SCHEDULE_TOPIC, queue_of_level(level)))",
+        new="min(offset, self._store.max_offset(SCHEDULE_TOPIC, queue_of_level(level + 1)))",
     ),
 )
 

@@ -193,7 +193,7 @@ class EscapeBridge:
         queue = self._broker.queue(message.topic, message.queue_id)
         if not reason and target is not None:
             self._failing.discard(service)
-            self._broker.note(MessageEscaped(queue, target, service, key))
+            self._broker.note(MessageEscaped(queue, target.broker, target.queue_id, service, key))
         elif service not in self._failing:
             self._failing.add(service)
             self._broker.note(MessageNotEscaped(queue, service, reason, key))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rocketmq_emulator.checks.state.violation import Violation
 from rocketmq_emulator.scenarios.catalog.finding import load
-from rocketmq_emulator.scenarios.plan.plan import FAULTS, Expectation, Plan
+from rocketmq_emulator.scenarios.plan.plan import Expectation, Plan
 from rocketmq_emulator.scenarios.plan.result import RunResult
 from rocketmq_emulator.scenarios.sweeps.row_files import FinishedRuns
 from rocketmq_emulator.scenarios.sweeps.sweep import (
@@ -20,7 +20,7 @@ from rocketmq_emulator.scenarios.sweeps.sweep import (
     cache_plan_of,
     reason_worst,
 )
-from rocketmq_emulator.scenarios.weather.coverage import STATES, Coverage
+from rocketmq_emulator.scenarios.weather.coverage import COVERED, STATES, Coverage
 from tests.support.rows_of_runs import a_row
 
 TINY = {"seconds": 10, "rate": 2.0, "brokers": 2}
@@ -112,7 +112,7 @@ def test_violations_decide_where_no_expectation_does() -> None:
     assert reason_worst(many, tally.plan) == "3 violations"
 
 
-PAIRS = st.tuples(st.sampled_from(sorted(FAULTS)), st.sampled_from(sorted(STATES)))
+PAIRS = st.tuples(st.sampled_from(sorted(COVERED)), st.sampled_from(sorted(STATES)))
 
 
 @given(st.dictionaries(PAIRS, st.integers(1, 99)))
@@ -126,5 +126,5 @@ def test_a_row_carries_what_its_run_has_met(counts: dict[tuple[str, str], int]) 
 @pytest.mark.parametrize("name", ["kill", "partition"])
 def test_a_table_of_coverage_has_a_row_for_each_fault(name: str) -> None:
     table = Coverage({(name, "calm"): 7}).table()
-    assert len(table) == 1 + len(FAULTS)
+    assert len(table) == 1 + len(COVERED)
     assert next(row for row in table if row[0] == name)[1] == "7"

@@ -110,7 +110,7 @@ def test_a_due_message_goes_to_another_master_and_once_only(
 ) -> None:
     ran = run_away(message, **ESCAPING)
     (escaped,) = ran.facts("broker-a-1", "MessageEscaped")
-    assert (escaped["service"], escaped["target"]["broker"]) == (service, "broker-b")
+    assert (escaped["service"], escaped["to_broker"]) == (service, "broker-b")
     assert len(stored(ran, "broker-b")) == 1
     assert stored(ran, "broker-a") == [], "its master took the slave's progress back"
 

@@ -16,8 +16,7 @@ from typer.testing import CliRunner, Result
 
 from rocketmq_emulator.cli.app import application
 from rocketmq_emulator.cli.screens.sweep_screen import coverage_screen
-from rocketmq_emulator.scenarios.plan.plan import FAULTS
-from rocketmq_emulator.scenarios.weather.coverage import Coverage
+from rocketmq_emulator.scenarios.weather.coverage import COVERED, Coverage
 
 PATIENCE_S = 60
 A_FILE = """
@@ -167,7 +166,7 @@ def test_one_run_of_weather_shows_only_the_faults_that_began() -> None:
         count: render(coverage_screen(coverage, run_count=count)).splitlines() for count in (1, 2)
     }
     assert [line.split()[0] for line in shown[1][2:]] == ["kill"]
-    assert [line.split()[0] for line in shown[2][2:]] == [*FAULTS]
+    assert [line.split()[0] for line in shown[2][2:]] == [*COVERED]
 
 
 def render(screen: RenderableType) -> str:

@@ -21,7 +21,9 @@ from tests.support.cli.command_line import RMQEMU, ready_line, rmqemu, started, 
 def test_in_a_pipe_it_says_in_one_json_line_where_everything_listens() -> None:
     with started("up", "--brokers", "2", "--port", "0") as up:
         line = ready_line(up)
-        assert list(line) == ["namesrv", "brokers", "nodes", "control", "pids", "ready_s"]
+        keys = ["namesrv", "brokers", "controllers", "nodes", "control", "pids", "ready_s"]
+        assert list(line) == keys
+        assert line["controllers"] == {}
         assert list(line["nodes"]) == ["namesrv", "broker-a", "broker-b"]
         assert [node["pid"] for node in line["nodes"].values()] == line["pids"]
         assert line["nodes"]["broker-a"] == {
