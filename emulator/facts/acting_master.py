@@ -40,7 +40,7 @@ class MessageEscaped(Fact, frozen=True):
 
     queue: Queue  # to which it was sent at first
     to_broker: str  # the name of the other broker
-    to_queue_id: int
+    to_queue_id: int  # of the same topic there
     service: str  # that had to store it: "delay level", "timer" or "transaction check"
     uniq_key: str
 
