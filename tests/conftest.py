@@ -53,8 +53,6 @@ SLOW_FILES = (  # begun first: at the end one process would wait for the other
     "tests/scenarios/weather/test_weather_finds_bugs.py",
     "tests/scenarios/library/test_library_same_bytes.py",
     "tests/sdk/test_examples.py",
-    "tests/failover/test_failovers.py",
-    "tests/durability/test_pair_kills.py",
     "tests/histories/test_histories.py",
 )
 

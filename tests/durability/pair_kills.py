@@ -37,9 +37,9 @@ from tests.durability.killed_cluster import SMALL, Questions, questions_to
 TOPIC, QUEUES, SENDERS = "orders", 2, 4
 SEND_MS_MAX = 2_000
 MASTER, SLAVE, CONTROLLER = "broker-a", "broker-a-1", "controller"
-PROMISED_S_MAX = 60.0  # until a send is promised again after a kill
-SETTLED_S_MAX = 30.0
-TOPIC_S_MAX = 60.0
+PROMISED_S_MAX = 150.0  # until a send is promised again after a kill
+SETTLED_S_MAX = 60.0
+TOPIC_S_MAX = 150.0
 QUICK = {  # so that a slave is back in less than a second
     "ha_heartbeat_interval_ms": 200,
     "ha_connect_interval_ms": 100,

@@ -11,7 +11,7 @@ import pytest
 from tests.durability.pair_kills import MODES
 from tests.support.paths import ROOT
 
-RUN_S_MAX = 280
+RUN_S_MAX = 560
 KILLS_OF_EACH = 17  # 51 of the three modes
 
 
