@@ -1,4 +1,4 @@
-"""The table of docs/invariants.md: what holds for servers, with the tests that check it.
+"""The table of server invariants in docs/invariants.md, each with its tests.
 
 The rows are in docs/server_invariants.toml.  A test says which rows it checks by its name:
 ``test_invariant_07_...``, ``test_invariants_34_and_35_...``, ``test_r7_...``,
@@ -70,7 +70,7 @@ def server_invariants_text() -> str:
 
 def _part(name: str, rows: dict[str, ServerInvariant], tests: dict[str, list[str]]) -> str:
     title = name.replace("_", " ").capitalize().replace("Ha ", "HA ")
-    head = [f"### {title}", "", "|  | what holds | tests |", "| --- | --- | --- |"]
+    head = [f"### {title}", "", "|  | server invariant | tests |", "| --- | --- | --- |"]
     return "\n".join([*head, *(_line(key, row, tests) for key, row in rows.items())])
 
 

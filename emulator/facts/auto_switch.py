@@ -1,4 +1,4 @@
-"""Facts of replication in controller mode: epochs, handshakes, cut logs, and who is in sync."""
+"""Facts of replication in controller mode: epochs, handshakes, truncated logs, sync-state set."""
 
 from __future__ import annotations
 

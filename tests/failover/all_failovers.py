@@ -1,8 +1,8 @@
 """All histories of fail-overs, each on a cluster of its own, with two clients at the same time.
 
-    python -m tests.failover.all_failovers real-5.3.3 --history elected --client trio
+    python -m tests.failover.all_failovers real --history elected --client trio
 
-prints the outcomes.  Our clusters run all at the same time; of real ones *at_once*.
+prints the outcomes.  *at_once* clusters run at the same time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What clients see when a master, a slave or a controller dies: on ours the same as on real ones.
+"""Fail-overs of masters, slaves and controllers: clients see the same as on a real cluster.
 
 The clients are the official one for Java and ours.  The outcomes on real clusters are recorded;
 with the marker ``parity`` the histories run on real ones again, one after the other, and

@@ -1,8 +1,8 @@
 """Replication of a broker whose role a controller changes: its slaves, or its copy of a master.
 
 One object for both roles.  Before a broker leads, the half message at the end of its log is cut,
-and the log's new epoch is written down; before it copies, its log is cut to what it has in common
-with its master's.
+and the log's new epoch is written down; before it copies, its log is truncated to the last point
+that its epochs share with its master's.
 
 Upstream: AutoSwitchHAService.
 """

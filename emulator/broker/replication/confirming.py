@@ -46,7 +46,7 @@ def _nobody(_ids: frozenset[int]) -> None:
 
 
 class ConfirmingHaService(HaService):
-    """The slaves of *store*, the epochs of its log, and what is confirmed of it.
+    """The slaves of *store*, the epochs of its log, its sync-state set and confirm offset.
 
     *disk* has the file of epochs.  ``on_sync_state_set_change`` is called with a set that this
     master wants; the controller's answer comes by ``set_sync_state_set``.  ``local_broker_id`` is
@@ -134,7 +134,7 @@ class ConfirmingHaService(HaService):
         """Upstream: DefaultMessageStore.CleanCommitLogService, truncateEpochFilePrefix."""
         self.epoch_file.cut_before(min_position - 1)
 
-    # What is confirmed ----------------------------------------------------------------
+    # The confirm offset ---------------------------------------------------------------
 
     @property
     def confirm_offset(self) -> int:
