@@ -339,7 +339,7 @@ class ScheduledTasks:
         self._flush: Timer | None = None
         self._timer_delivery: Timer | None = None
         self._transactions: Timer | None = None
-        self.has_special_services = broker.has_special_services = False
+        broker.has_special_services = False
         flushing = broker.store.flushing
         flushing.on_flushed = partial(server.raise_mark, FLUSHED_TO)
         flushing.on_failed = partial(server.give_up_mark, FLUSHED_TO)
@@ -372,7 +372,7 @@ class ScheduledTasks:
         if is_isolated and broker.timers is not None:
             broker.timers.is_dequeuing = False
         if not (config.is_slave or broker.is_isolated or is_isolated):
-            self.has_special_services = broker.has_special_services = True  # its store is read
+            broker.has_special_services = True  # its store is read
             self._plan_special_services()
 
     def change_special_services(self, active: bool) -> None:
@@ -383,10 +383,10 @@ class ScheduledTasks:
 
         Upstream: BrokerController.changeSpecialServiceStatus.
         """
-        if active == self.has_special_services:
+        if active == self._broker.has_special_services:
             return
         broker, now_ms = self._broker, self._clock.now_ms()
-        self.has_special_services = broker.has_special_services = active
+        broker.has_special_services = active
         if active:
             broker.delays.start(now_ms)
             broker.transactions.start(now_ms)
@@ -445,7 +445,7 @@ class ScheduledTasks:
 
     def _plan_delivery(self) -> None:
         """Set the timer to the time at which the next delayed message is due."""
-        if not self.has_special_services:
+        if not self._broker.has_special_services:
             return
         due_ms = self._broker.delays.next_due_ms(self._clock.now_ms())
         if due_ms is None:
@@ -459,7 +459,7 @@ class ScheduledTasks:
 
     def _plan_timed(self, timers: TimerMessageStore) -> None:
         due_ms = timers.next_due_ms()
-        if due_ms is not None and self.has_special_services:
+        if due_ms is not None and self._broker.has_special_services:
             self._timer_delivery = self._reschedule(
                 self._timer_delivery, due_ms, partial(self._run_timed, timers)
             )
@@ -471,7 +471,7 @@ class ScheduledTasks:
 
     def _plan_transactions(self) -> None:
         due_ms = self._broker.transactions.next_due_ms()
-        if due_ms is not None and self.has_special_services:
+        if due_ms is not None and self._broker.has_special_services:
             self._transactions = self._reschedule(
                 self._transactions, due_ms, self._run_transactions
             )
