@@ -164,6 +164,8 @@ def test_a_restarted_consumer_goes_on_from_the_stored_offset(
     first = producer.send(scenario.messages(40))
     before = scenario.consumer(sdk, "before")
     before.wait_consumed(40)
+    if sdk.language == "go":  # its Shutdown may commit before it has the listener's last result
+        scenario.wait_committed(ends_of(first))
     before.stop()
     scenario.wait_committed(ends_of(first))
     second = producer.send(scenario.messages(40, start=40))
