@@ -26,6 +26,7 @@ from rocketmq_emulator.checks.rules.given_messages import (
     OrderIsKept,
 )
 from rocketmq_emulator.checks.rules.idleness import Idleness, NoLoad
+from rocketmq_emulator.checks.rules.interruptions import Interruptions
 from rocketmq_emulator.checks.rules.liveness import LivenessReturns
 from rocketmq_emulator.checks.rules.locks import LocksAreSafe
 from rocketmq_emulator.checks.rules.ownership import OneOwner
@@ -60,6 +61,7 @@ KINDS: tuple[type[Checker], ...] = (
     Retries,
     LivenessReturns,
     Sends,
+    Interruptions,
     Requests,
     ProducerFailover,
     SharesAreFairAgain,

@@ -183,6 +183,8 @@ CASES: list[
     ("slaves:readers_are_ahead_of_a_slave", {}, "failed", "duplicates <= 150 was expected"),
     ("slaves:readers_are_ahead_of_a_slave", {"release": "4.9.7"}, "passed", ""),
     ("slaves:a_group_begins_again_at_a_slave", {}, "passed", ""),
+    ("masters:a_master_dies", {}, "failed", "write_pause_s <= 45 was expected, it is 60.1"),
+    ("masters:a_master_dies", {"fault": "power_off"}, "failed", "lost_with_power == 0"),
 ]
 
 

@@ -59,6 +59,18 @@ def test_a_dead_broker_stays_in_a_route_until_its_name_server_misses_it(
 
 
 @pytest.mark.parametrize(
+    ("word", "after_s", "expected"),
+    [("kill", 34, 0), ("kill", 36, 1), ("power_off", 164, 0), ("power_off", 166, 1)],
+)
+def test_a_broker_without_power_stays_in_routes_until_its_silence_is_noticed(
+    word, after_s, expected
+) -> None:
+    journal = a_cluster().at_s(100).fault(word, "broker-b").at_s(100 + after_s)
+    attempt(journal, 1, Q_OF_B, "RemoteFailed: no answer")
+    assert found(journal, "dead_brokers_leave") == (expected, 0)
+
+
+@pytest.mark.parametrize(
     ("node", "ended_s", "expected"),
     [("producer-1", 71, (0, 1)), ("producer-1", 69, (1, 0)), ("producer-2", 71, (1, 0))],
 )
