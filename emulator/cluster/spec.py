@@ -19,6 +19,7 @@ from rocketmq_emulator.protocol.messages.validation import type_error_text
 from rocketmq_emulator.protocol.versions import BROKER_IDS_APPLIED, Release
 from rocketmq_emulator.settings.config import BrokerConfig, ControllerConfig, NameServerConfig
 from rocketmq_emulator.settings.property_names import BROKER, CONTROLLER, NAME_SERVER
+from rocketmq_emulator.settings.releases import ACTING_MASTER_SENT
 from rocketmq_emulator.settings.setting_rules import BadField, convert_fields
 from rocketmq_emulator.text.values import PORT_MAX
 
@@ -29,6 +30,11 @@ SLAVES_MAX = 8  # of one master
 CONTROLLER_PORT_ABOVE = 10  # the first NameServer's: 9886, 9887, 9888
 NodeRole: TypeAlias = Literal["nameserver", "controller", "broker"]
 CONTROLLER_DEFAULT = "127.0.0.1:9878"  # before the addresses are known, for checks alone
+ACTING_MASTER: Mapping[str, bool] = {  # and total_replicas: then a master that is back prepares
+    "slave_acting_master": True,
+    "remote_escape": True,
+    "slave_read": True,
+}
 CONTROLLERS = (0, 1, 3)  # a group of two decides nothing without both
 
 
@@ -42,6 +48,9 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     With *controllers* the brokers of one name have the same node names, but no fixed role: the
     controllers give them ids from 1 on, and elect one as master.  That needs release 5.1.1.
 
+    With *acting_master* a slave acts as its master while that is away: ``ACTING_MASTER`` are the
+    settings of all brokers then, and ``broker_settings`` override them.  That needs release 5.0.0.
+
     ``port`` is the first NameServer's; the brokers' ports follow from it; 0 means any free ones.
     ``advertised_host`` is the host that clients connect to, if it is not ``host``.
     Every node with a store has its own folder below ``store``.  Reply rules are allowed on
@@ -52,6 +61,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     brokers: int = 2
     slaves: int = 0  # of each broker
     controllers: int = 0  # 0, 1, or a group of 3
+    acting_master: bool = False  # a slave acts as its master while that is away
     release: str = "4.9.7"
     host: str = "127.0.0.1"
     advertised_host: str = ""
@@ -76,6 +86,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 f"controllers need a release from {BROKER_IDS_APPLIED} on, as release='5.3.3'; "
                 f"not {self.release}"
             )
+        if self.acting_master and (why := self._why_no_acting_master()):
+            raise ValueError(why)
         port_max = PORT_MAX - BROKER_PORT_ABOVE - BROKER_PORT_STEP * self.brokers
         if not 0 <= self.port <= port_max:
             raise ValueError(
@@ -87,6 +99,26 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise ValueError(f"there is no broker named {', '.join(strangers)}; there are {known}")
         if self.advertised_host and not self.port:
             raise ValueError("an advertised host needs a port: brokers register both for clients")
+
+    def _why_no_acting_master(self) -> str:
+        """Why no slave can act as a master here; empty if one can.
+
+        With controllers two would decide.  Upstream: ReplicasManager.changeToMaster and
+        changeToSlave, BrokerController.onMinBrokerChange: both call changeSpecialServiceStatus.
+        """
+        if not self.slaves:
+            return "acting_master needs slaves that can act: slaves=1"
+        if Release.parse(self.release) < ACTING_MASTER_SENT:
+            return (
+                f"acting_master needs release {ACTING_MASTER_SENT} or a later one, as "
+                f"release='5.3.3'; not {self.release}"
+            )
+        if self.controllers:
+            return (
+                "acting_master and controllers exclude each other: both switch the services that "
+                "deliver delayed messages and check transactions, by other rules"
+            )
+        return ""
 
     @property
     def name_server_names(self) -> tuple[str, ...]:
@@ -175,6 +207,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             "listen_address": f"{self.host}:{port}",
             "store": self._store_of(name),
             "reply_rules_allowed": self.is_on_loopback,
+            "support_acting_master": self.acting_master,  # routes show the slave as the master
         }
         return convert_fields(NameServerConfig, given | self.name_server_settings, name)
 
@@ -234,6 +267,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             "store": self._store_of(name),
             "reply_rules_allowed": self.is_on_loopback,
         }
+        if self.acting_master:
+            given |= {**ACTING_MASTER, "total_replicas": 1 + self.slaves}
         settings = {**given, **self.broker_settings, **role, **own}
         return convert_fields(BrokerConfig, settings, name)
 
@@ -263,6 +298,7 @@ class SpecFields(TypedDict, total=False):
     brokers: int
     slaves: int
     controllers: int
+    acting_master: bool
     release: str
     host: str
     advertised_host: str

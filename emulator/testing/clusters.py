@@ -37,6 +37,7 @@ OPTIONS = (  # of marker and factory: arguments of ``Cluster``
     "brokers",
     "slaves",
     "controllers",
+    "acting_master",
     "name_servers",
     "release",
     "topics",

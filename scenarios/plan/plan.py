@@ -29,6 +29,7 @@ class ClusterPlan(PlanPart, frozen=True, kw_only=True):
 
     brokers: int = 2  # masters: broker-a, broker-b …
     slaves: int = 0  # of each of these: broker-a-1, broker-b-1 …
+    acting_master: bool = False  # a slave acts as its master while that is away; needs 5.0.0
     name_servers: int = 1
     release: str = "4.9.7"
     broker_settings: dict[str, Any] = {}  # of every broker: see configuration.md

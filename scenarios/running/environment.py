@@ -85,6 +85,7 @@ def cluster_spec_of(plan: Plan) -> ClusterSpec:
     return ClusterSpec(
         brokers=cluster.brokers,
         slaves=cluster.slaves,
+        acting_master=cluster.acting_master,
         name_servers=cluster.name_servers,
         release=cluster.release,
         broker_settings={**quirks, **cluster.broker_settings},

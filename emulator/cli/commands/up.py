@@ -114,8 +114,9 @@ def up(
         where = ListenAddress(port, listen, advertise)
         kept = StoreChoice.of(store, embedded=embedded)
         role = ["brokerRole=SYNC_MASTER"] if sync_master else []
-        role += _acting_settings(slaves) if acting_master else []
-        nodes = Nodes(brokers, slaves, controllers)
+        if acting_master and not slaves:
+            raise BadUse("--acting-master needs slaves that can act: --slaves 1")
+        nodes = Nodes(brokers, slaves, controllers, acting_master)
         spec = _spec(nodes, release, kept, where, [*role, *(sets or [])])
         wanted = ControlPortOption.parse(control, port)
         shown = log_settings(log_format, everything=log)
@@ -186,19 +187,12 @@ class ListenAddress(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """How many brokers, slaves of each, and controllers."""
+    """How many brokers, slaves of each, and controllers, and whether a slave may act."""
 
     brokers: int
     slaves: int
     controllers: int
-
-
-def _acting_settings(slaves: int) -> list[str]:
-    """What brokers need so that a slave acts as its master, is read, and sends what is due."""
-    if not slaves:
-        raise BadUse("--acting-master needs slaves that can act: --slaves 1")
-    switches = ("enableSlaveActingMaster", "enableRemoteEscape", "slaveReadEnable")
-    return [f"{name}=true" for name in switches] + [f"totalReplicas={1 + slaves}"]
+    acting_master: bool
 
 
 def _spec(
