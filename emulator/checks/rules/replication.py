@@ -363,6 +363,8 @@ class SlaveLogsAgree(Checker):
                 f"at {copy.end:,}",
                 entry,
             )
+        if begins and not copy.end:
+            copy.message_count = None  # it lacks the files before: an empty one gets the last file
         copy.end = fact.position
         if copy.message_count is not None:
             copy.message_count += fact.message_count

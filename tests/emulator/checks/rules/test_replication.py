@@ -256,6 +256,12 @@ def test_a_log_beyond_that_of_its_master_is_measured() -> None:
     assert judgement.metrics["other_log_bytes"] == 2 * RECORD_BYTES
 
 
+def test_a_slave_that_begins_with_the_last_file_of_its_master_may_have_fewer_messages() -> None:
+    journal = a_journal().stored(0).stored(1).stored(2)
+    journal.note(SLAVE, MasterConnected("10.0.0.2:10912", 0)).copied(3, 1).found("slave_logs")
+    assert journal.violations == []
+
+
 def test_a_slave_that_lost_its_whole_log_begins_anew() -> None:
     journal = a_journal().stored(0).stored(1).copied(2, 2)
     journal.loses_power(kept=0, end=2, node=SLAVE)
