@@ -8,7 +8,7 @@ read, or a second after the last look.
 The releases differ: a slave of 4.x makes its first report 5 to 6 s after it connected, connects
 again at once after an error, and never notices that its master has become silent.  One of 5.x
 reports at once if its last report is 5 s old, waits for 5 s after an error, and leaves a silent
-master after 20 s.
+master after 20 s; and it never learns the address that is configured (haMasterAddress).
 
 Upstream: HAService.HAClient (4.x), DefaultHAClient (5.x).
 """
@@ -24,7 +24,7 @@ from rocketmq_emulator.disk.port import WRITE_ERRORS, refusal
 from rocketmq_emulator.facts import MasterConnected, MasterDisconnected
 from rocketmq_emulator.protocol.bodies.stats import HAClientRuntimeInfo
 from rocketmq_emulator.protocol.replication import BadStream, FrameReader, encode_report
-from rocketmq_emulator.settings.releases import HA_CLIENT_WAITS_AFTER_ERROR
+from rocketmq_emulator.settings.releases import HA_CLIENT_WAITS_AFTER_ERROR, HA_MASTER_ADDRESS_LOST
 
 if TYPE_CHECKING:
     from rocketmq_emulator.broker.replication.scheduling import Scheduling
@@ -53,7 +53,8 @@ class HaClient:
     ) -> None:
         self.on_ended: Callable[[], object] = _nobody
         self.on_woken: Callable[[], object] = _nobody
-        self.master_address: str | None = config.ha_master_address or None
+        is_lost = config.parsed_release >= HA_MASTER_ADDRESS_LOST
+        self.master_address: str | None = None if is_lost else config.ha_master_address or None
         self.waits_before_connecting = False  # the last connection ended with an error (5.x)
         self.connect_interval_ms = config.ha_connect_interval_ms
         self.transport: Transport | None = None

@@ -296,7 +296,8 @@ class Broker:
     def learn_master(self, address: str | None, its_ha_address: str | None) -> None:
         """The addresses of the master, as a NameServer says; None while it knows none.
 
-        A configured HA address is kept.  Without a master the last HA address stays.
+        A configured HA address is kept, also where it is lost (since 5.0.0), so that such a slave
+        copies nothing.  Without a master the last HA address stays.
         """
         self.follow(address)
         is_told = not self.config.ha_master_address

@@ -14,6 +14,7 @@ SEED = 1
 COMES_BACK = "a_queue_comes_back_before_it_is_unlocked"
 THREADS = "a_lite_pull_member_has_more_queues_than_threads"
 BEGINS = "a_new_group_begins_behind_the_first_message"
+ADDRESS = "a_slave_is_given_the_address_of_its_master"
 DIES, MORE = "acknowledged_messages_die_with_their_master", "a_slave_has_more_than_its_master"
 GROWS = "a_topic_grows_while_a_name_server_lacks_a_broker"
 
@@ -185,6 +186,24 @@ CASES: list[
     ("slaves:a_group_begins_again_at_a_slave", {}, "passed", ""),
     ("masters:a_master_dies", {}, "failed", "write_pause_s <= 45 was expected, it is 60.1"),
     ("masters:a_master_dies", {"fault": "power_off"}, "failed", "lost_with_power == 0"),
+    ("slave_copies:a_slave_comes_back_too_late", {}, "failed", "lag_at_death_bytes <= 20000"),
+    (
+        "slave_copies:a_slave_comes_back_too_late",
+        {"release": "5.3.3"},
+        "failed",
+        "lag_at_death_bytes <= 20000",
+    ),
+    ("slave_copies:a_slave_comes_back_too_late", {"retained": True}, "passed", ""),
+    ("slave_copies:a_new_slave_has_the_last_file_only", {}, "failed", "lost == 0"),
+    ("slave_copies:a_new_slave_has_the_last_file_only", {"late": False}, "passed", ""),
+    (f"slave_copies:{ADDRESS}", {}, "failed", "failed_sends == 0"),
+    (f"slave_copies:{ADDRESS}", {"release": "4.9.7"}, "passed", ""),
+    (f"slave_copies:{ADDRESS}", {"given": False}, "passed", ""),
+    ("slave_copies:a_sync_master_waits_for_nobody", {}, "failed", "lost_with_masters == 0"),
+    ("slave_copies:a_sync_master_waits_for_nobody", {"replicas": 2}, "passed", ""),
+    ("slave_copies:a_sync_master_waits_for_nobody", {"release": "4.9.7"}, "passed", ""),
+    ("slave_copies:an_old_report_counts_as_a_copy", {}, "failed", "and 1 were promised"),
+    ("slave_copies:an_old_report_counts_as_a_copy", {"release": "5.3.3"}, "passed", ""),
 ]
 
 

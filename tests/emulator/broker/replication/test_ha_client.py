@@ -169,3 +169,14 @@ def test_r9_only_a_slave_of_5_leaves_a_silent_master(release: str) -> None:
     slave.time.advance(2_000)
     assert transport.is_open is (release == LAST_4)
     assert not slave.client.waits_before_connecting, "it connects again at once"
+
+
+# The address of the master ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("release", "address"), [(LAST_4, "10.0.0.2:10912"), (LAST_5, None)])
+def test_up_to_4_9_a_slave_copies_from_the_address_of_its_file_and_since_5_0_from_none(
+    release: str, address: str | None
+) -> None:
+    slave = Slave(release=release, ha_master_address="10.0.0.2:10912")
+    assert slave.client.master_address == address
