@@ -166,6 +166,13 @@ class FailoverRun(HistoryRun):
     def wait_count(self, node: str, count: int) -> None:
         self.wait_until(lambda: self.count(node) == count, f"{node} has {count} messages")
 
+    def wait_copied(self, master: str, slave: str) -> None:
+        """Wait until *slave* has what *master* has of this topic.
+
+        The sync-state set does not say so: it is of who followed within the last 15 s.
+        """
+        self.wait_count(slave, self.count(master))
+
     def committed(self, node: str, group: str) -> int | None:
         """The offset of the group in queue 0 at *node*; None without one."""
         fields = {"consumerGroup": group, "topic": self.topic, "queueId": "0"}
