@@ -89,6 +89,7 @@ from rocketmq_emulator.facts.fact import (
 )
 from rocketmq_emulator.facts.faults import (
     ActionBegan,
+    ActionRefused,
     FaultActed,
     FaultBegan,
     FaultEnded,
@@ -211,6 +212,7 @@ __all__ = [
     "ActingMasterBegan",
     "ActingMasterEnded",
     "ActionBegan",
+    "ActionRefused",
     "AddressServerFailed",
     "BrokerDataCleaned",
     "BrokerExpired",

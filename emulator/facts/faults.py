@@ -102,3 +102,17 @@ class RunEnded(Fact, frozen=True):
 
     reason: Literal["finished", "limit", "error", "interrupted"]  # how it ended
     detail: str  # the limit or the error; when finished: why it did not become quiet, or empty
+
+
+class ActionRefused(Fact, frozen=True):
+    """A server refused an action of the timeline, and nothing changed: an election by hand."""
+
+    severity: ClassVar[Severity] = "warning"
+
+    action: str  # its word: "elect"
+    text: str  # its fields, as in the timeline
+    reason: str
+
+    def sentence(self) -> str:
+        """The action in the words of the timeline, and why it was not done."""
+        return f"the timeline: {self.action} {self.text} was refused: {self.reason}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from rocketmq_emulator.checks.state.replicas import SLAVE
+from rocketmq_emulator.checks.state.broker_roles import SLAVE
 from rocketmq_emulator.facts import (
     LogCopied,
     MessageSent,

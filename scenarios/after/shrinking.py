@@ -289,7 +289,11 @@ def plainer_members(plan: Plan) -> Iterator[Plan]:
 
 
 def fewer_queues_and_nodes(plan: Plan) -> Iterator[Plan]:
-    """Fewer slaves, brokers, NameServers and queues."""
+    """Fewer controllers, slaves, brokers, NameServers and queues."""
+    for controllers in _smaller_numbers(min(plan.cluster.controllers, 1), 0):
+        yield replace(plan, cluster=replace(plan.cluster, controllers=controllers))
+    if plan.cluster.controllers > 1:
+        yield replace(plan, cluster=replace(plan.cluster, controllers=1))
     for slaves in _smaller_numbers(plan.cluster.slaves, 0):
         yield replace(plan, cluster=replace(plan.cluster, slaves=slaves))
     for brokers in _smaller_numbers(plan.cluster.brokers, 1):

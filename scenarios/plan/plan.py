@@ -30,10 +30,12 @@ class ClusterPlan(PlanPart, frozen=True, kw_only=True):
     brokers: int = 2  # masters: broker-a, broker-b …
     slaves: int = 0  # of each of these: broker-a-1, broker-b-1 …
     acting_master: bool = False  # a slave acts as its master while that is away; needs 5.0.0
+    controllers: int = 0  # 0, 1 or 3: they elect the master of each broker name
     name_servers: int = 1
     release: str = "4.9.7"
     broker_settings: dict[str, Any] = {}  # of every broker: see configuration.md
     name_server_settings: dict[str, Any] = {}  # of every NameServer: see configuration.md
+    controller_settings: dict[str, Any] = {}  # of every controller: see configuration.md
     settings_of: dict[str, dict[str, Any]] = {}  # by node; they override these
 
 
@@ -188,6 +190,19 @@ class ResetOffset(Action, frozen=True, kw_only=True, tag="reset_offset"):
     to_ms: int
 
 
+class Elect(Action, frozen=True, kw_only=True, tag="elect"):
+    """The controllers are asked to elect the broker *node* as the master of *broker*.
+
+    They do so if it is alive and in the sync-state set; otherwise they refuse, the master stays,
+    and the run goes on.
+
+    Upstream: ``mqadmin electMaster``, ElectMasterRequestHeader with designateElect.
+    """
+
+    broker: str
+    node: str
+
+
 class Heal(Action, frozen=True, kw_only=True, tag="heal"):
     """A fault ends that an earlier step began; *step* is the name of that step."""
 
@@ -201,7 +216,7 @@ class Mark(Action, frozen=True, kw_only=True, tag="mark"):
 
 
 AnyAction: TypeAlias = (
-    Join | Leave | RollingRestart | GrowTopic | DeleteTopic | ResetOffset | Heal | Mark
+    Join | Leave | RollingRestart | GrowTopic | DeleteTopic | ResetOffset | Elect | Heal | Mark
 )
 
 

@@ -95,8 +95,8 @@ NAMED_BY: Mapping[str, frozenset[str]] = {
 
 
 def _is_server(name: str, part: UnreadPart) -> bool:
-    is_server = name.startswith(("broker", "namesrv"))
-    return is_server and part.lacks("brokers", "slaves", "name_servers")
+    is_server = name.startswith(("broker", "namesrv", "controller"))
+    return is_server and part.lacks("brokers", "slaves", "name_servers", "controllers")
 
 
 def _is_topic(name: str, part: UnreadPart) -> bool:

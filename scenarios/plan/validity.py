@@ -47,6 +47,7 @@ from rocketmq_emulator.scenarios.plan.client_starts import named_clients
 from rocketmq_emulator.scenarios.plan.plan import (
     ClusterPlan,
     ConsumersPlan,
+    Elect,
     Expectation,
     GrowTopic,
     Heal,
@@ -78,7 +79,7 @@ Checks: TypeAlias = Callable[[Plan], Iterable[tuple[Path, str]]]
 QUEUES_MAX = 65_535
 MEMBERS_MAX = 1_000
 BROKER_ONLY = (Busy, FullDisk, SlowDisk, FailingFlush)  # only brokers have pools and drives
-SERVERS = ("brokers", "masters", "slaves", "name_servers")
+SERVERS = ("brokers", "masters", "slaves", "name_servers", "controllers")
 SETTINGS: Mapping[str, type[msgspec.Struct]] = {
     "push": PushConsumerConfig,
     "lite_pull": LitePullConsumerConfig,
@@ -102,6 +103,7 @@ class PlanNames:
         self.brokers = cluster.broker_names if cluster else ()
         self.masters = cluster.master_names if cluster else ()
         self.name_servers = cluster.name_server_names if cluster else ()
+        self.controllers = cluster.controller_names if cluster and cluster.controllers else ()
         self.topics = tuple(plan.topics)
         self.groups = tuple(dict.fromkeys(each.group for each in plan.consumers))
         self.producers = tuple(
@@ -116,7 +118,8 @@ class PlanNames:
         )
         programs = tuple(program.name for program in plan.programs)
         self.clients = (*self.producers, *self.members, *programs)
-        self.nodes = (*self.brokers, *self.name_servers, *self.clients)
+        self.servers = (*self.brokers, *self.name_servers, *self.controllers)
+        self.nodes = (*self.servers, *self.clients)
         self.sets = (*SELECTORS, "producer", *self.groups)
         self.all_names = (*self.nodes, *self.sets)
 
@@ -190,7 +193,7 @@ def _topics(plan: Plan, names: PlanNames) -> FoundProblems:
 
 def _names(plan: Plan, names: PlanNames) -> FoundProblems:
     """A problem for each name that is used twice."""
-    taken: set[str] = {*names.brokers, *names.name_servers, *SERVERS, "clients", "world"}
+    taken: set[str] = {*names.servers, *SERVERS, "clients", "world"}
     for at, each in enumerate(plan.consumers):  # entries may have the same group
         if each.group in taken:
             yield ("consumers", at, "group"), f"there is already something named {each.group}"
@@ -389,14 +392,7 @@ def _step(step: Step, names: PlanNames, plan: Plan, at: int) -> FoundProblems:
     if isinstance(does, GrowTopic) and does.topic in plan.topics:
         least = plan.topics[does.topic].queues + 1
         yield from _positive((word, "queues"), does.queues, least=least)
-    if isinstance(does, Leave):
-        yield from _known((word, "node"), "client", (does.node,), names.clients)
-    if isinstance(does, BROKER_ONLY):
-        known = (*names.brokers, "brokers", "masters", "slaves")
-        yield from _known((word, "node"), "broker", (does.node,), known)
-    if isinstance(does, Lag):
-        slaves = (*(name for name in names.brokers if name not in names.masters), "slaves")
-        yield from _known((word, "node"), "slave", (does.node,), slaves)
+    yield from _under((word,), _targets(does, names))
     if step.name and step.name in [other.name for other in plan.timeline[:at]]:
         yield ("name",), f"there is already a step named {step.name}"
 
@@ -412,7 +408,7 @@ def _referenced_names(does: msgspec.Struct, names: PlanNames) -> FoundProblems:
         "group": ("group", names.groups),
         "topic": ("topic", names.topics),
     }
-    special = isinstance(does, (Leave, *BROKER_ONLY))
+    special = isinstance(does, (Leave, Elect, *BROKER_ONLY))
     for field in does.__struct_fields__:
         value = getattr(does, field)
         if field in known and value and not (special and field == "node"):
@@ -424,6 +420,37 @@ def _referenced_names(does: msgspec.Struct, names: PlanNames) -> FoundProblems:
         if field in ("members", "down_ms", "ms") and isinstance(value, int | float):
             least = 1 if field == "members" else None
             yield from _positive((field,), value, least=least)
+
+
+def _targets(does: msgspec.Struct, names: PlanNames) -> FoundProblems:
+    """Problems of a fault or action whose node must be a broker, a slave or a client."""
+    if isinstance(does, Elect):
+        yield from _elect(does, names)
+    if isinstance(does, Leave):
+        yield from _known(("node",), "client", (does.node,), names.clients)
+    if isinstance(does, BROKER_ONLY):
+        known = (*names.brokers, "brokers", "masters", "slaves")
+        yield from _known(("node",), "broker", (does.node,), known)
+    if isinstance(does, Lag):
+        slaves = (*(name for name in names.brokers if name not in names.masters), "slaves")
+        yield from _known(("node",), "slave", (does.node,), slaves)
+
+
+def _elect(elect: Elect, names: PlanNames) -> FoundProblems:
+    if not names.controllers:
+        yield (), "nobody can elect a master: give the cluster controllers = 1 or 3"
+    own = [each for each in names.brokers if each == elect.broker or is_slave(each, elect.broker)]
+    if elect.broker not in names.brokers:
+        return  # that is a problem of its own
+    if elect.broker not in names.masters:
+        yield ("broker",), f"is a broker name, as {names.masters[0]}: {elect.broker} is a node"
+    else:
+        yield from _known(("node",), f"node of {elect.broker}", (elect.node,), own)
+
+
+def is_slave(node: str, broker: str) -> bool:
+    """Whether the name of *node* is that of a slave of *broker*."""
+    return node.rpartition("-")[0] == broker
 
 
 def _heal(heal: Heal, plan: Plan, at: int) -> FoundProblems:

@@ -158,6 +158,7 @@ class RecordedCluster(FaultsAndActions):
         spec = spec_of(plan)
         self.broker_names = spec.broker_names if spec else ()
         self.name_server_names = spec.name_server_names if spec else ()
+        self.controller_names = spec.controller_names if spec and spec.controllers else ()
 
 
 class RecordedGroup(FaultsAndActions):

@@ -79,6 +79,8 @@ def _about(plan: Plan) -> Iterator[str]:
         each = " each" if cluster.brokers > 1 else ""
         brokers = f"{brokers} with {count_of(cluster.slaves, 'slave')}{each}"
     servers = count_of(cluster.name_servers, "NameServer")
+    if cluster.controllers:
+        servers = f"{servers}, {count_of(cluster.controllers, 'controller')}"
     yield f"{brokers}, {servers}, release {cluster.release}"
     for name, topic in plan.topics.items():
         where = f" on {', '.join(topic.brokers)}" if topic.brokers else " on each broker"

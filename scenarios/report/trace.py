@@ -32,7 +32,7 @@ Event = dict[str, Any]
 LINES_AT_ONCE = 1_000
 RESTARTS = word_of(RollingRestart)
 DOWN = "down"  # an ``Absence`` of a process that ended and was started again
-ROLES = {"brokers": "broker", "name_servers": "nameserver"}
+ROLES = {"brokers": "broker", "name_servers": "nameserver", "controllers": "controller"}
 SLAVE = re.compile(r"broker-[a-z]-\d+")  # the names that a cluster gives to slaves
 
 

@@ -86,9 +86,11 @@ def cluster_spec_of(plan: Plan) -> ClusterSpec:
         brokers=cluster.brokers,
         slaves=cluster.slaves,
         acting_master=cluster.acting_master,
+        controllers=cluster.controllers,
         name_servers=cluster.name_servers,
         release=cluster.release,
         broker_settings={**quirks, **cluster.broker_settings},
         name_server_settings=cluster.name_server_settings,
+        controller_settings=cluster.controller_settings,
         settings_of=cluster.settings_of,
     )

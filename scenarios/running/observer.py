@@ -20,7 +20,9 @@ from typing import TypeAlias
 
 import msgspec
 
+from rocketmq_emulator.checks.state.broker_roles import ElectedMasters
 from rocketmq_emulator.checks.state.queue_positions import QueuePositions
+from rocketmq_emulator.checks.state.replicas import MastersAndSlaves
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
     ConsumerStopped,
@@ -89,7 +91,9 @@ class RunObserver:
         self._awaited: list[AwaitedFact] = []
         self._delayed_messages = DelayedMessageCounter()
         self._open_transactions = OpenTransactions()
-        self._positions = QueuePositions(on_lost=self._lost)
+        self._roles = ElectedMasters()
+        self._replicas = MastersAndSlaves(self._roles)
+        self._positions = QueuePositions(on_lost=self._lost, replicas=self._replicas)
         self._groups = {
             group.group: (*group.topics, retry_topic(group.group))
             for group in plan.consumers
@@ -102,6 +106,7 @@ class RunObserver:
         }
         self._broadcast = {group.group for group in plan.consumers if group.broadcast}
         self._given_up: dict[str, set[Queue]] = {}  # by running broadcasting member
+        self._replica_readers = self._replicas.table()
         self._readers: Table = {
             **self._positions.table(),
             MessageStored: self._stored,
@@ -128,8 +133,11 @@ class RunObserver:
     def take(self, entry: Entry) -> None:
         """Read *entry*, the next one of the run."""
         self.fact_count += 1
-        if (read := self._readers.get(type(entry.fact))) is not None:
-            read(entry.fact, entry)
+        kind = type(entry.fact)
+        for seen in self._roles.seen(entry) if self._roles.needs(kind) else (entry,):
+            for readers in (self._replica_readers, self._readers):
+                if (read := readers.get(type(seen.fact))) is not None:
+                    read(seen.fact, seen)
         if self._awaited:
             self._awaited = [one for one in self._awaited if not one.takes(entry)]
 

@@ -24,14 +24,15 @@ import trio
 from rocketmq_emulator.admin.calls import (
     AdminRefused,
     ClusterUnreachable,
-    TopicMissing,
+    NotFound,
     delete_topic_everywhere,
 )
+from rocketmq_emulator.admin.elections import elect_master
 from rocketmq_emulator.cluster.fault_values import Fault
 from rocketmq_emulator.cluster.faults.effects import targeted_names
 from rocketmq_emulator.cluster.world import perform
 from rocketmq_emulator.errors.call_errors import RemoteError
-from rocketmq_emulator.facts import ActionBegan
+from rocketmq_emulator.facts import ActionBegan, ActionRefused
 from rocketmq_emulator.net.tasks import cancelling_nursery, joining_nursery
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig
@@ -47,6 +48,7 @@ from rocketmq_emulator.scenarios.plan.client_starts import (
 from rocketmq_emulator.scenarios.plan.plan import (
     AnyAction,
     DeleteTopic,
+    Elect,
     GrowTopic,
     Heal,
     Join,
@@ -308,6 +310,7 @@ class TimelineActions:
             GrowTopic: self._grow_topic,
             DeleteTopic: self._delete_topic,
             ResetOffset: self._reset_offset,
+            Elect: self._elect,
             Heal: lambda act: run.heal_step(act.step),
             Mark: _nothing,
         }
@@ -329,7 +332,7 @@ class TimelineActions:
         """Do *act*; False if it failed and a fault may be the cause.  Raises any other error."""
         try:
             await self._table[type(act)](act)
-        except (AdminRefused, ClusterUnreachable, TopicMissing, RemoteError):
+        except (AdminRefused, ClusterUnreachable, NotFound, RemoteError):
             if not self._is_disturbed():
                 raise
             return False
@@ -410,6 +413,25 @@ class TimelineActions:
                 if reply.code == ResponseCode.CONSUMER_NOT_ONLINE:
                     await admin.move_group(act.group, act.topic, "time", at_ms)
                     return
+
+    async def _elect(self, act: Elect) -> None:
+        """As upstream's tool; an answer that says no is noted, and the master stays."""
+        world = self._environment.world
+        controllers = [world.addresses[name] for name in world.spec.controller_names]
+        async with self._environment.admin() as admin:
+            try:
+                await elect_master(admin, controllers, act.broker, world.addresses[act.node])
+            except AdminRefused as error:
+                if error.code not in ELECTION_REFUSALS:
+                    raise
+                self._environment.note(ActionRefused("elect", fields_text(act), str(error)))
+
+
+ELECTION_REFUSALS = (
+    ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE,
+    ResponseCode.CONTROLLER_MASTER_STILL_EXIST,
+    ResponseCode.CONTROLLER_ELECT_MASTER_FAILED,
+)
 
 
 async def _nothing(_act: Mark) -> None:

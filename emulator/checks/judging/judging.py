@@ -83,7 +83,8 @@ class Judging:
 
     def take(self, entries: Iterable[Entry]) -> None:
         """Give each entry to all checkers that take its kind."""
-        whole, takers, last_of, count = self.completeness, self._handlers, self._last, 0
+        whole, last_of, count = self.completeness, self._last, 0
+        roles = self.cluster.roles
         before, now_us = self.cluster.last, self.cluster.now_us
         if whole.is_over:
             return
@@ -102,14 +103,21 @@ class Judging:
                 count += 1
                 now_us = mono_us
                 before = last_of[node] = entry
-                for take in takers[type(fact)]:
-                    try:
-                        take(fact, entry)
-                    except Exception as error:  # noqa: BLE001  # the other checkers continue
-                        self._drop(take, error, entry)
+                if roles.needs(type(fact)):
+                    for seen in roles.seen(entry):
+                        self._give(seen.fact, seen)
+                else:
+                    self._give(fact, entry)
         finally:
             self._count += count
             self.cluster.last = before
+
+    def _give(self, fact: Fact, entry: Entry) -> None:
+        for take in self._handlers[type(fact)]:
+            try:
+                take(fact, entry)
+            except Exception as error:  # noqa: BLE001  # the other checkers continue
+                self._drop(take, error, entry)
 
     def end(self) -> Judgement:
         """The judgement of all entries taken."""
@@ -156,9 +164,11 @@ class Judging:
         )
 
     def _gaps(self) -> list[Gap]:
-        gaps = self.completeness.gaps(self._last, self._skipped)
+        seen_as = self.cluster.roles.seen_as
+        last = {seen_as.get(node, node): entry for node, entry in self._last.items()}
+        gaps = self.completeness.gaps(last, self._skipped)
         if self.completeness.expects_clients:
-            gaps += self.early_ends.gaps(self._last)
+            gaps += self.early_ends.gaps(last)
         return gaps
 
     def _why_not(self, checker: Checker, seen: Iterable[type[Fact]], gaps: Sequence[Gap]) -> str:

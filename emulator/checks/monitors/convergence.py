@@ -106,7 +106,10 @@ class MembersAreListed(Monitor):
         self._listed.setdefault(known, set()).add(fact.peer)
 
     def _broker_started(self, fact: NodeStarted, entry: Entry) -> None:
-        """A restarted broker lists no member."""
+        """A restarted broker lists no member; an elected one those that it listed as a slave."""
+        if (move := self.cluster.roles.move) is not None:
+            move.rekey(self._listed)
+            return
         for known in [each for each in self._listed if each[0] == entry.node]:
             del self._listed[known]
 

@@ -6,6 +6,7 @@ from rocketmq_emulator.checks.monitors.monitor import Monitor
 from rocketmq_emulator.checks.state.checker import CheckerContext, key_of
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
+    BrokerRoleChanged,
     ConnectionClosed,
     ConsumerStarted,
     HeartbeatReceived,
@@ -47,6 +48,7 @@ class HeartbeatsCome(Monitor):
             ConnectionClosed: self._closed,
             RequestReceived: self._received,
             HeartbeatReceived: self._beats_again,
+            BrokerRoleChanged: self._role_changed,
         }
 
     def end(self) -> None:
@@ -78,6 +80,12 @@ class HeartbeatsCome(Monitor):
         if known in self._beats:
             self._check(known, entry)
             self._beats[known] = key_of(entry)
+
+    def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
+        if (move := self.cluster.roles.move) is not None:
+            move.rekey(self._beats)
+            move.rekey(self._clients)
+            self._noting_brokers = set(map(move.after, self._noting_brokers))
 
     def _note_broker(self, entry: Entry) -> None:
         """A broker notes heartbeats from now on: earlier ones are not in the journal."""

@@ -366,6 +366,12 @@ class NoticesTriggerRebalance(Monitor):
     def _broker_started(self, fact: NodeStarted, entry: Entry) -> None:
         """A restarted broker lists no member."""
         self._began_us[entry.node] = entry.mono_us
+        if (
+            move := self.cluster.roles.move
+        ) is not None:  # its members stay, as a slave lists them
+            move.rekey(self._peers)
+            move.rekey(self._listed_us)
+            return
         for known in [each for each in self._peers if each[0] == entry.node]:
             del self._peers[known]
         for listed in [each for each in self._listed_us if each[0] == entry.node]:

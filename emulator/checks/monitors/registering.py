@@ -9,6 +9,7 @@ from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
     BrokerExpired,
     BrokerRegistered,
+    BrokerRoleChanged,
     NodeStarted,
     RouteChanged,
     SendAttempted,
@@ -38,7 +39,11 @@ class RegistrationsCome(Monitor):
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
-        return {NodeStarted: self._started, BrokerRegistered: self._registered}
+        return {
+            NodeStarted: self._started,
+            BrokerRegistered: self._registered,
+            BrokerRoleChanged: self._role_changed,
+        }
 
     def end(self) -> None:
         """Check brokers whose next registration had not come when the journal ended."""
@@ -55,8 +60,20 @@ class RegistrationsCome(Monitor):
 
     def _registered(self, fact: BrokerRegistered, entry: Entry) -> None:
         node = f"{fact.broker}-{fact.broker_id}" if fact.broker_id else fact.broker
+        if fact.broker_id and self.cluster.replicas.may_move(fact.broker):
+            node = self.cluster.roles.seen_at(fact.address)  # its id tells nothing about its name
         self._check(entry.node, node, entry)
         self._last[entry.node, node] = key_of(entry)
+
+    def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
+        """The node that was elected has another name, and begins to register as the master."""
+        if (move := self.cluster.roles.move) is not None:
+            move.rekey(self._brokers)
+            self._last = {
+                (name_server, move.after(node)): key
+                for (name_server, node), key in self._last.items()
+                if node != move.slave
+            }
 
     def _check(self, name_server: str, broker: str, entry: Entry) -> None:
         known = [

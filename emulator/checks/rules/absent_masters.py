@@ -17,6 +17,7 @@ from rocketmq_emulator.facts import (
     BrokerExpired,
     BrokerRegistered,
     BrokerReset,
+    BrokerRoleChanged,
     BrokerUnregistered,
     FaultBegan,
     GroupOffsetMoved,
@@ -25,6 +26,8 @@ from rocketmq_emulator.facts import (
     MetadataSynced,
     NameServerReset,
     NodeKilled,
+    NodePaused,
+    NodeResumed,
     NodeStarted,
     OffsetCommitted,
     PowerLost,
@@ -237,7 +240,8 @@ class OffsetsAreCopied(Checker):
 class MasterAbsences(Checker):
     """How long a broker name is not written and not read after its master's process has ended.
 
-    From the end of the process to the first attempt of a send that stores a message there, and
+    From the end of the process, or the beginning of the pause after which controllers elected
+    another master, to the first attempt of a send that stores a message there, and
     to the first pull that gets messages, from whichever node of the name; to the end of the
     journal if none does.
     """
@@ -261,6 +265,13 @@ class MasterAbsences(Checker):
             "max",
         ),
         Metric(
+            "election_s",
+            "s",
+            "the longest from the end of a master to the election of another one",
+            "node",
+            "max",
+        ),
+        Metric(
             "read_from_slaves", "messages", "that pulls got from a slave of this master", "node"
         ),
         Metric(
@@ -277,6 +288,8 @@ class MasterAbsences(Checker):
         super().__init__(shared)
         self._unwritten: dict[str, int] = {}  # by broker name: since when, in mono_us
         self._unread: dict[str, int] = {}
+        self._unelected: dict[str, int] = {}
+        self._paused_us: dict[str, int] = {}  # by node: since when
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -284,6 +297,10 @@ class MasterAbsences(Checker):
             NodeKilled: self._killed,
             FaultBegan: self._fault_began,
             PowerLost: self._power_lost,
+            NodePaused: self._paused,
+            NodeResumed: self._resumed,
+            MasterElected: self._elected,
+            BrokerRoleChanged: self._role_changed,
             SendAttempted: self._attempted,
             PullAnswered: self._pulled,
             MasterDisconnected: self._disconnected,
@@ -311,8 +328,30 @@ class MasterAbsences(Checker):
 
     def _dies(self, node: str, entry: Entry) -> None:
         if self.cluster.replicas.of(node) is not None:
-            self._unwritten.setdefault(node, entry.mono_us)
-            self._unread.setdefault(node, entry.mono_us)
+            since_us = entry.mono_us
+            if self.cluster.roles.move is not None:  # the master is replaced
+                since_us = self._paused_us.get(node, since_us)
+            elif self.cluster.replicas.may_move(node):
+                self._unelected.setdefault(node, since_us)
+            self._unwritten.setdefault(node, since_us)
+            self._unread.setdefault(node, since_us)
+
+    def _paused(self, fact: NodePaused, entry: Entry) -> None:
+        self._paused_us[fact.node] = entry.mono_us
+        if self.cluster.replicas.may_move(fact.node):
+            self._unelected.setdefault(fact.node, entry.mono_us)
+
+    def _resumed(self, fact: NodeResumed, entry: Entry) -> None:
+        if self._paused_us.pop(fact.node, None) is not None:
+            self._unelected.pop(fact.node, None)
+
+    def _elected(self, fact: MasterElected, entry: Entry) -> None:
+        if fact.broker in self._unelected:
+            self._measure("election_s", self._unelected, fact.broker, entry.mono_us)
+
+    def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
+        if (move := self.cluster.roles.move) is not None:
+            move.rekey(self._paused_us)
 
     def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
         if self._unwritten and fact.queue.broker in self._unwritten and fact.outcome in STORED:

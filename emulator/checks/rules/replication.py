@@ -22,11 +22,13 @@ from rocketmq_emulator.checks.state.replicas import MasterLog, SlaveLog
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
     BrokerReset,
+    BrokerRoleChanged,
     FaultBegan,
     HalfMessageSent,
     LogCopied,
     LogFlushed,
     LogRecovered,
+    LogTruncated,
     MasterConnected,
     MessageSent,
     MessageStored,
@@ -186,7 +188,7 @@ class LostWithMasters(Checker):
             "lost_with_masters",
             "messages",
             "acknowledged without the promise of a copy, lost by their master, and in no slave's "
-            "log",
+            "log; or not in that of the slave that was elected",
             "node",
         ),
     )
@@ -209,6 +211,7 @@ class LostWithMasters(Checker):
             NodeKilled: self._killed,
             FaultBegan: self._fault_began,
             PowerLost: self._power_lost,
+            BrokerRoleChanged: self._role_changed,
         }
 
     def _stored(self, fact: MessageStored, entry: Entry) -> None:
@@ -218,6 +221,9 @@ class LostWithMasters(Checker):
     def _sent(self, fact: Sent, entry: Entry) -> None:
         broker = fact.queue.broker
         if (end := self._ends.taken(fact)) is None:
+            return
+        if isinstance(fact, MessageSent) and self.cluster.roles.is_of_replaced(fact):
+            self.add_to_metric("lost_with_masters", 1, broker)
             return
         store = self.cluster.stores.get(broker)
         promised = 0 if _is_retry(fact) else copies_promised(store, fact.status)
@@ -278,6 +284,19 @@ class LostWithMasters(Checker):
             else:
                 self.add_to_metric("lost_with_masters", 1, entry.node)
 
+    def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
+        """What the elected slave lacks is lost: the former master will truncate it."""
+        move, master = self.cluster.roles.move, self.cluster.replicas.moved()
+        if move is None or master is None:
+            return
+        self._dead.discard(move.name)
+        known = self._acknowledged.get(move.name, [])
+        self._acknowledged[move.name] = [each for each in known if each.end <= master.end]
+        for each in known:
+            if each.end > master.end:
+                self.count_tried()
+                self.add_to_metric("lost_with_masters", 1, move.name)
+
     @staticmethod
     def _slave_lost_too(master: MasterLog, each: _Acknowledged) -> bool:
         return any(slave.lost_us >= each.sent.mono_us for slave in master.slaves.values())
@@ -334,6 +353,8 @@ class SlaveLogsAgree(Checker):
             LogCopied: self._copied,
             MasterConnected: self._connected,
             LogRecovered: self._recovered,
+            LogTruncated: self._truncated,
+            BrokerRoleChanged: self._role_changed,
             PowerLost: self._power_lost,
             BrokerReset: self._reset,
         }
@@ -413,6 +434,22 @@ class SlaveLogsAgree(Checker):
         if not copy.end:
             copy.message_count = 0  # it begins anew
 
+    def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
+        """The elected slave's log is the master's; the old master's is a copy from now on."""
+        move, master = self.cluster.roles.move, self.cluster.replicas.moved()
+        if move is None or master is None:
+            return
+        ends = self._ends.setdefault(move.name, _LogEnds())
+        left = master.slaves[move.left]
+        self._copies.pop(move.slave, None)
+        self._copies[move.left] = _Copy(left.end, ends.count)
+        ends.cut(master.end)
+
+    def _truncated(self, fact: LogTruncated, entry: Entry) -> None:
+        self._cut(entry.node, fact.position)
+        if (copy := self._copies.get(entry.node)) is not None:
+            copy.message_count = None  # it may have had messages that its master never had
+
     def _recovered(self, fact: LogRecovered, entry: Entry) -> None:
         self._cut(entry.node, fact.end_position)
         master = self.cluster.replicas.of(entry.node)
@@ -431,7 +468,8 @@ class SlaveLogsAgree(Checker):
                 copy.message_count = None
 
     def _power_lost(self, fact: PowerLost, entry: Entry) -> None:
-        self._cut(entry.node, fact.kept_position)
+        if not self.cluster.replicas.may_move(entry.node):  # a slave may be elected that has more
+            self._cut(entry.node, fact.kept_position)
 
     def _reset(self, fact: BrokerReset, entry: Entry) -> None:
         self._cut(entry.node, 0)

@@ -22,6 +22,7 @@ from rocketmq_emulator.checks.state.queue_records import QueueRecords
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
     BrokerReset,
+    BrokerRoleChanged,
     LogFlushed,
     LogRecovered,
     LogTailCut,
@@ -64,6 +65,7 @@ class LogEnds:
         return {
             StoreOpened: self._store_opened,
             BrokerReset: self._broker_reset,
+            BrokerRoleChanged: self._role_changed,
             LogTailCut: self._tail_cut,
             TopicDeleted: self._topic_deleted,
             LogFlushed: self._flushed,
@@ -82,6 +84,25 @@ class LogEnds:
 
     def _broker_reset(self, fact: BrokerReset, entry: Entry) -> None:
         self._lose_queues(entry.node)
+
+    def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
+        """An elected slave lacks what it had not copied; what it may lack is no promise here.
+
+        The rule ``lost_with_masters`` has the promises of copies.
+        """
+        if (master := self._cluster.replicas.moved()) is None:
+            return
+        end = master.end
+        for records, offset in self._unflushed.lost(entry.node, end):
+            if offset not in records.acked and (key := records.key_at(offset)) is not None:
+                self._cluster.roles.leave_behind(records.queue, offset, key)
+            self.cut_queue(records, offset)
+        if (unnoted := end - self._ends.get(entry.node, end)) > 0:
+            self._was_killed_before_it_noted(entry.node, unnoted)  # lost by the former master
+        self._ends[entry.node] = end
+        self._without_power.discard(entry.node)
+        if end:
+            self._read_back.add(entry.node)
 
     def _topic_deleted(self, fact: TopicDeleted, entry: Entry) -> None:
         self._lose_queues(entry.node, fact.topic)
@@ -106,15 +127,27 @@ class LogEnds:
             reading.committed = None
 
     def _flushed(self, fact: LogFlushed, entry: Entry) -> None:
-        self._unflushed.flushed(entry.node, fact.position)
+        """What is flushed is safe, unless a slave that lacks it may be elected."""
+        master = self._cluster.replicas.of(entry.node)
+        safe = fact.position
+        if master is not None and self._cluster.replicas.may_move(entry.node):
+            safe = min(safe, master.copied_by_all)
+        self._unflushed.flushed(entry.node, safe)
 
     def _power_lost(self, fact: PowerLost, entry: Entry) -> None:
-        is_promised = stays_in_log(self._cluster.stores.get(entry.node), "power_off")
-        self._cut_log(entry, fact.kept_position, is_promised=is_promised, by_power=True)
         self._without_power.add(entry.node)
+        if not self._cluster.replicas.may_move(entry.node):
+            self._loses_power(entry, fact.kept_position)
+        # Otherwise a slave may be elected that has more.
+
+    def _loses_power(self, entry: Entry, kept_position: int) -> None:
+        is_promised = stays_in_log(self._cluster.stores.get(entry.node), "power_off")
+        self._cut_log(entry, kept_position, is_promised=is_promised, by_power=True)
 
     def recovered(self, fact: LogRecovered, entry: Entry) -> None:
         """Cut the log at its recovered end; a store outside of the process survives a kill."""
+        if entry.node in self._without_power:
+            self._loses_power(entry, fact.end_position)
         is_promised = stays_in_log(self._cluster.stores.get(entry.node), "kill")
         is_promised = is_promised and entry.node not in self._without_power
         self._cut_log(entry, fact.end_position, is_promised=is_promised)

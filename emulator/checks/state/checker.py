@@ -95,15 +95,16 @@ class Checker(ABC):
         if len(self.violations) >= VIOLATIONS_MAX:
             self.more_violations += 1
             return
-        keys = tuple(key_of(entry) for entry in entries)
+        roles = self.cluster.roles
+        keys = tuple(roles.true_key(key_of(entry)) for entry in entries)
         when = keys[-1]
         self.violations.append(
             Violation(
                 checker=self.name,
                 rule=rule or self.rule,
-                what=what,
+                what=roles.true_text(what),
                 mono_us=when.mono_us,
-                node=when.node if node is None else node,
+                node=when.node if node is None else roles.true_node(node, when.mono_us),
                 entries=keys,
             )
         )

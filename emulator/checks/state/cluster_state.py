@@ -9,12 +9,14 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
+from rocketmq_emulator.checks.state.broker_roles import ElectedMasters
 from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING, Disturbances
 from rocketmq_emulator.checks.state.message_labels import MessageLabels, matches
 from rocketmq_emulator.checks.state.replicas import MastersAndSlaves
 from rocketmq_emulator.checks.state.topic_table import QueueCounts, TopicTable
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
+    BrokerRoleChanged,
     ConsumerStarted,
     ConsumerStopped,
     FaultBegan,
@@ -129,7 +131,8 @@ class ClusterState(Disturbances):
         self.topics = TopicTable()
         self._counts = QueueCounts()
         self.stores: dict[str, StoreOpened] = {}  # by broker, as last opened
-        self.replicas = MastersAndSlaves()  # with a table of its own
+        self.roles = ElectedMasters()  # masters that controllers elect
+        self.replicas = MastersAndSlaves(self.roles)  # with a table of its own
         self._routes: dict[tuple[str, str], tuple[str, ...]] = {}  # by node and topic: brokers
         self._unrouted: dict[tuple[str, str], MissingRoute] = {}  # by node and broker
         self._takes_all: dict[tuple[str, str], bool] = {}  # by group and topic, until one joins
@@ -157,6 +160,7 @@ class ClusterState(Disturbances):
             PowerLost: self._power_lost,
             FaultBegan: self._fault_began,
             FaultEnded: self._fault_ended,
+            BrokerRoleChanged: self._role_changed,
         }
 
     # Queries ------------------------------------------------------------------------------
@@ -372,6 +376,10 @@ class ClusterState(Disturbances):
         if self.all_faults[-1].word in PROCESS_ENDING:
             for node in fact.nodes:
                 self._end_consumers(node, entry.mono_us)
+
+    def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
+        if (move := self.roles.move) is not None:
+            self.role_moves(move.name, move.left, move.after, entry.mono_us)
 
     def _fault_ended(self, fact: FaultEnded, entry: Entry) -> None:
         self.fault_ends(fact, entry.mono_us)

@@ -7,7 +7,7 @@ for so long that it explains nothing any more.  Times are ``mono_us``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeAlias
 
 import msgspec
@@ -201,6 +201,23 @@ class Disturbances:
         if held.word in PROCESS_ENDING:
             for node in fact.nodes:
                 self.process_ends(node, at_us)
+
+    def role_moves(self, name: str, left: str, after: Callable[[str], str], at_us: int) -> None:
+        """Faults of the former master of *name* hold for *left*; not for the name if it ended.
+
+        *after* gives the name of a node after the move.
+        """
+        for fault_id, fault in list(self.faults.items()):
+            if name not in fault.nodes:
+                continue
+            if fault.word not in PROCESS_ENDING:
+                fault.nodes = (*fault.nodes, left)
+            else:
+                fault.ended_us = at_us
+                nodes = tuple(map(after, fault.nodes))
+                held = FaultInterval(fault.word, nodes, at_us)
+                self.faults[fault_id] = held
+                self.all_faults.append(held)
 
     def fault_ends(self, fact: FaultEnded, at_us: int) -> None:
         """The fault ended at *at_us*."""

@@ -12,8 +12,10 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, Self, TypeVar
 
+from rocketmq_emulator.checks.state.replicas import MastersAndSlaves
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
+    BrokerRoleChanged,
     GroupOffsetMoved,
     LogFlushed,
     LogRecovered,
@@ -75,10 +77,16 @@ class UnflushedRecords(Generic[Record]):
 class QueuePositions:
     """``ends`` has the next offset of each queue, ``committed`` each group's offsets.
 
-    *on_lost* is called with each message that a broker has lost, and the broker.
+    *on_lost* is called with each message that a broker has lost, and the broker.  With
+    *replicas*, which are updated before it, an elected slave may lack the end of its master's log.
     """
 
-    def __init__(self, on_lost: Callable[[str, MessageStored], object] | None = None) -> None:
+    def __init__(
+        self,
+        on_lost: Callable[[str, MessageStored], object] | None = None,
+        replicas: MastersAndSlaves | None = None,
+    ) -> None:
+        self._replicas = replicas
         self.ends: dict[Queue, int] = {}
         self.committed: defaultdict[str, dict[Queue, int]] = defaultdict(dict)
         self._queues_of: defaultdict[str, list[Queue]] = defaultdict(list)  # by topic
@@ -89,6 +97,7 @@ class QueuePositions:
         """Return the handler of each fact type that it reads."""
         return {
             MessageStored: self.stored,
+            BrokerRoleChanged: self._role_changed,
             LogFlushed: self._flushed,
             LogRecovered: self._recovered,
             PowerLost: self._power_lost,
@@ -124,13 +133,19 @@ class QueuePositions:
         self.ends[queue] = fact.offset + 1
 
     def _flushed(self, fact: LogFlushed, entry: Entry) -> None:
-        self._unflushed.flushed(entry.node, fact.position)
+        if self._replicas is None or not self._replicas.may_move(entry.node):
+            self._unflushed.flushed(entry.node, fact.position)
+
+    def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
+        if self._replicas is not None and (moved := self._replicas.moved()) is not None:
+            self._lose(entry.node, moved.end)
 
     def _recovered(self, fact: LogRecovered, entry: Entry) -> None:
         self._lose(entry.node, fact.end_position)
 
     def _power_lost(self, fact: PowerLost, entry: Entry) -> None:
-        self._lose(entry.node, fact.kept_position)
+        if self._replicas is None or not self._replicas.may_move(entry.node):
+            self._lose(entry.node, fact.kept_position)
 
     def _lose(self, broker: str, end_position: int) -> None:
         for lost in self._unflushed.lost(broker, end_position):

@@ -6,19 +6,24 @@ A slave is a node with the name of its master and a number: ``broker-a-1``.  Its
 A master that loses the end of its log writes other messages at the same positions.  A slave that
 has the old ones never removes them: from there on its log is another one.  RocketMQ believes what
 such a slave reports, so positions beyond that point prove nothing; ``differs_from`` has it.
+
+Controllers may elect a slave: then its log is the master's, and the old master's is that of a
+slave, from ``broker_roles``.  Whatever another log has beyond the elected one is not the master's,
+and its broker truncates it before it copies.
 """
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
+from rocketmq_emulator.checks.state.broker_roles import SLAVE, ElectedMasters
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
     BrokerReset,
+    BrokerRoleChanged,
     LogCopied,
     LogRecovered,
+    LogTruncated,
     MasterConnected,
     MessageStored,
     PowerLost,
@@ -27,8 +32,6 @@ from rocketmq_emulator.facts import (
     StoreOpened,
 )
 from rocketmq_emulator.facts.journal import Entry
-
-SLAVE = re.compile(r"(.+)-\d+")
 
 
 class SlaveLog(msgspec.Struct):
@@ -74,6 +77,11 @@ class MasterLog(msgspec.Struct):
         """The end of the longest copy."""
         return max((slave.common_end for slave in self.slaves.values()), default=0)
 
+    @property
+    def copied_by_all(self) -> int:
+        """The end of the shortest copy."""
+        return min((slave.common_end for slave in self.slaves.values()), default=0)
+
     def cut(self, end: int) -> None:
         """The log ends at *end* now; slaves that have more have another log from there on."""
         if end >= self.end:
@@ -88,7 +96,8 @@ class MasterLog(msgspec.Struct):
 class MastersAndSlaves:
     """All masters that have slaves, and these, up to now."""
 
-    def __init__(self) -> None:
+    def __init__(self, roles: ElectedMasters | None = None) -> None:
+        self._roles = ElectedMasters() if roles is None else roles
         self.masters: dict[str, MasterLog] = {}
         self.slaves: dict[str, SlaveLog] = {}
         self._ends: dict[str, int] = {}  # of the log of each node that stored messages
@@ -101,6 +110,8 @@ class MastersAndSlaves:
             SlaveConnected: self._slave_connected,
             SlaveDisconnected: self._slave_disconnected,
             LogCopied: self._copied,
+            BrokerRoleChanged: self._role_changed,
+            LogTruncated: self._truncated,
             LogRecovered: self._recovered,
             StoreOpened: self._store_opened,
             PowerLost: self._power_lost,
@@ -110,6 +121,15 @@ class MastersAndSlaves:
     def of(self, broker: str) -> MasterLog | None:
         """The master with the broker name *broker*, if it ever had a slave."""
         return self.masters.get(broker)
+
+    def moved(self) -> MasterLog | None:
+        """The log of the master that was elected by the entry being read, if that is one."""
+        move = self._roles.move
+        return None if move is None else self.masters.get(move.name)
+
+    def may_move(self, broker: str) -> bool:
+        """Whether controllers elect the master of the name *broker*."""
+        return broker in self._roles.masters
 
     def _stored(self, fact: MessageStored, entry: Entry) -> None:
         end = fact.position + fact.size_bytes
@@ -129,6 +149,27 @@ class MastersAndSlaves:
             master = self._master(match[1])
             found = self.slaves[node] = master.slaves[node] = SlaveLog(node, match[1])
         return found
+
+    # Elections ----------------------------------------------------------------------------
+
+    def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
+        """An elected slave's log is the master's now, and the master's log that of a slave."""
+        if (move := self._roles.move) is None:
+            return
+        master = self._master(move.name)
+        elected = self.slaves.pop(move.slave, None) or SlaveLog(move.slave, move.name)
+        master.slaves.pop(move.slave, None)
+        left = SlaveLog(move.left, move.name, master.end)
+        self.slaves[move.left] = master.slaves[move.left] = left
+        master.connected.clear()
+        master.changed_us, master.reported_beyond = entry.mono_us, 0
+        for slave in master.slaves.values():
+            slave.differs_from = elected.end if slave.end > elected.end else None
+        master.end = elected.end
+        self._ends[move.name] = elected.end
+
+    def _truncated(self, fact: LogTruncated, entry: Entry) -> None:
+        self._cut(entry, fact.position)
 
     # At masters ---------------------------------------------------------------------------
 

@@ -82,6 +82,7 @@ class StoredMessages:
         self._newest: dict[str, tuple[MessageStored, Entry]] = {}  # by broker: stored last
         self.excused_unnoted = 0  # stored by a broker killed before it noted them
         self.excused_forgotten = 0  # delivered twice: their broker lost its last deliveries
+        self.of_replaced = 0  # acknowledged by masters that did not know of their successor yet
         self.excused_lost_places = 0  # delivered although their brokers had lost them
         self.stored_us = 0  # when the last consumable message was stored
         self._deliveries = Deliveries(cluster, self.pending)
@@ -255,6 +256,9 @@ class StoredMessages:
 
     def _sent(self, fact: MessageSent, entry: Entry) -> None:
         self.has_sent = True
+        if self._cluster.roles.is_of_replaced(fact):
+            self.of_replaced += 1
+            return
         queue, offset = fact.queue, fact.offset
         records = self.queues.get(queue)
         if records is None:
