@@ -27,7 +27,8 @@ class CreateTopicRequest(Header, kw_only=True):
 
     @classmethod
     def of(cls, config: TopicConfig) -> Self:
-        """The request that creates or updates the topic."""
+        """The request that creates or updates the topic, and sets its attributes (5.x)."""
+        attributes = ",".join(f"+{name}={value}" for name, value in config.attributes.items())
         return cls(
             topic=config.topic_name or "",
             default_topic=AUTO_CREATE_TOPIC_KEY_TOPIC,
@@ -36,6 +37,7 @@ class CreateTopicRequest(Header, kw_only=True):
             perm=config.perm,
             topic_filter_type=config.topic_filter_type,
             order=config.order,
+            attributes=attributes or None,
         )
 
     def __post_init__(self) -> None:

@@ -46,6 +46,7 @@ class TopicPlan(PlanPart, frozen=True, kw_only=True):
     write_queues: int | None = None  # None: as many as queues
     perm: int = 6
     brokers: tuple[str, ...] = ()
+    attributes: dict[str, str] = {}  # of brokers of 5.x, as "message.type" = "FIFO"
 
 
 class ListenerPlan(PlanPart, frozen=True, kw_only=True):

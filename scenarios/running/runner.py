@@ -256,6 +256,7 @@ def _topic_config(name: str, topic: TopicPlan) -> TopicConfig:
         read_queue_nums=topic.queues,
         write_queue_nums=write_queues,
         perm=topic.perm,
+        attributes=topic.attributes,
     )
 
 
@@ -393,7 +394,10 @@ class TimelineActions:
                 for config in await admin.topics(broker):
                     if config.topic_name == act.topic:
                         grown = msgspec.structs.replace(
-                            config, read_queue_nums=act.queues, write_queue_nums=act.queues
+                            config,
+                            read_queue_nums=act.queues,
+                            write_queue_nums=act.queues,
+                            attributes={},  # they stay as they are
                         )
                         await admin.create_topic(broker, grown)
 

@@ -1,16 +1,24 @@
 """Topics for tools: created, changed, deleted and listed.
 
 Answers UPDATE_AND_CREATE_TOPIC, DELETE_TOPIC_IN_BROKER, GET_ALL_TOPIC_CONFIG and
-GET_SYSTEM_TOPIC_LIST_FROM_BROKER in every release, GET_TOPIC_CONFIG since 5.0.  Does not read
-attributes of topics, create several topics by one request, or create static topics.
+GET_SYSTEM_TOPIC_LIST_FROM_BROKER in every release, GET_TOPIC_CONFIG since 5.0.  Does not create
+several topics by one request, or static topics.
 
 Upstream: AdminBrokerProcessor.
 """
 
 from __future__ import annotations
 
+import msgspec
+
 from rocketmq_emulator.broker.state.broker import Broker
 from rocketmq_emulator.broker.tables.checks import NOT_SET
+from rocketmq_emulator.broker.tables.topic_attributes import (
+    BadAttributes,
+    altered,
+    changes_of,
+    is_mixed,
+)
 from rocketmq_emulator.net.results import Call, Refusal, Reply, Result, Wait
 from rocketmq_emulator.net.slices import in_pieces, long_reply
 from rocketmq_emulator.protocol.bodies.body import encode_body
@@ -37,6 +45,7 @@ from rocketmq_emulator.settings.releases import (
     CHECKPOINT_TOPIC_IS_SYSTEMS,
     ORDER_SET_BY_ADMIN,
     SAME_TOPIC_NOT_WRITTEN,
+    TOPIC_ATTRIBUTES_READ,
     TOPIC_MAPPING_SENT,
     UNNAMED_TOPIC_FAILS,
 )
@@ -64,6 +73,7 @@ class TopicProcessor:
             problem = f"The topic[{name}] is conflict with system topic."
         if problem is not None:
             raise Refusal(self._broker.bad_parameter_code, problem)
+        changes, after = self._attributes(request)
         config = TopicConfig(
             topic_name=name,
             read_queue_nums=request.read_queue_nums,
@@ -72,9 +82,11 @@ class TopicProcessor:
             topic_filter_type=request.topic_filter_type,
             topic_sys_flag=request.topic_sys_flag or 0,
             order=request.order and self._broker.release >= ORDER_SET_BY_ADMIN,
+            attributes=after,
         )
         done = Reply(remark=NOT_SET)
-        is_same = config == self._broker.topics.get(name)
+        asked = msgspec.structs.replace(config, attributes=changes)  # so upstream compares it
+        is_same = asked == self._broker.topics.get(name)
         if is_same and self._broker.release >= SAME_TOPIC_NOT_WRITTEN:
             return done
         bell = self._broker.update_topic(config, call.now_ms)
@@ -82,6 +94,25 @@ class TopicProcessor:
             return done
         until_ms = call.now_ms + self._broker.register_call_ms_max
         return Wait(bell, until_ms, lambda _now_ms, _expired: done)
+
+    def _attributes(self, request: CreateTopicRequest) -> tuple[dict[str, str], dict[str, str]]:
+        """The changes that *request* names, and the topic's attributes after them.
+
+        Raises ``Refusal``; then nothing was changed.
+        """
+        release = self._broker.release
+        if release < TOPIC_ATTRIBUTES_READ:
+            return {}, {}
+        known = self._broker.topics.get(request.topic or "")
+        try:
+            changes = changes_of(request.attributes)
+            if is_mixed(changes, release):
+                raise Refusal(
+                    self._broker.bad_parameter_code, "MIXED message type is not supported."
+                )
+            return changes, altered(None if known is None else known.attributes, changes, release)
+        except BadAttributes as error:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
 
     def delete(self, call: Call[DeleteTopicRequest]) -> Result:
         """Delete a topic; refused for system topics."""

@@ -49,6 +49,7 @@ BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "queues": st.integers(1_000, 2_000),
     "members": st.integers(1, 5),
     "text": TEXT,
+    "attributes": st.dictionaries(WORDS, TEXT, max_size=2),
     "rule": st.sampled_from(
         [
             ReplyRule(code=310, delay_ms=700),
