@@ -204,6 +204,23 @@ CASES: list[
     ("slave_copies:a_sync_master_waits_for_nobody", {"release": "4.9.7"}, "passed", ""),
     ("slave_copies:an_old_report_counts_as_a_copy", {}, "failed", "and 1 were promised"),
     ("slave_copies:an_old_report_counts_as_a_copy", {"release": "5.3.3"}, "passed", ""),
+    ("slave_tables:offsets_of_a_slave_are_replaced", {}, "failed", "duplicates <= 10"),
+    (
+        "slave_tables:offsets_of_a_slave_are_replaced",
+        {"release": "5.3.3"},
+        "failed",
+        "duplicates <= 10",
+    ),
+    ("slave_tables:offsets_of_a_slave_are_replaced", {"stays": True}, "passed", ""),
+    (
+        "slave_tables:offsets_of_a_slave_are_replaced",
+        {"release": "5.3.3", "acting": True},
+        "passed",
+        "",
+    ),
+    ("slave_tables:a_topic_with_attributes_is_not_copied", {}, "failed", "read_from_slaves >= 1"),
+    ("slave_tables:a_topic_with_attributes_is_not_copied", {"typed": False}, "passed", ""),
+    ("slave_tables:a_topic_with_attributes_is_not_copied", {"release": "5.3.1"}, "passed", ""),
 ]
 
 
