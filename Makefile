@@ -9,6 +9,9 @@ READY := $(VENV)/.ready
 SPARK := $(VENV)/.ready-spark  # half a gigabyte more: only what needs Spark asks for it
 NEWEST ?= python3.13
 OTHER := .venv-newest
+# pytest keeps the tests as it rewrites their assertions, though the shell may ask for no caches:
+# to rewrite all of them again takes each of its processes longer than to read them.
+export PYTHONDONTWRITEBYTECODE :=
 SMALL := --set seconds=30 --set rate=4 --set brokers=2 --set members_max=3  # scenarios/weather/shape.py
 
 .DEFAULT_GOAL := help
@@ -20,14 +23,21 @@ help:  ## this list
 demo: $(READY)  ## the mini-cluster at work: a consumer and a broker are killed, nothing is lost
 	$(BIN)/rmqemu demo $(if $(INPUT),--input $(INPUT))
 
-test: $(SPARK) lint  ## every test; official SDKs run where Java, Node and Go are found (JOBS=2: two files at once)
+test: $(SPARK)  ## every test; official SDKs run where Java, Node and Go are found (JOBS=2: two files at once)
 	$(COMPILE)
+	$(MAKE) --no-print-directory -j2 lint .cache/collected.txt
 	$(BIN)/python -m pytest -ra --durations=10 $(if $(JOBS),-n $(JOBS) --dist loadfile --no-loadscope-reorder)
 
 lint: $(SPARK)  ## what ruff and mypy say
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+.cache/collected.txt: $(SPARK) FORCE  # once, beside mypy: all processes of JOBS would do it at the same time
+	@mkdir -p $(@D)
+	@$(BIN)/python -m pytest --collect-only -qq > $@ || { cat $@; exit 1; }
+
+FORCE:
 
 wheel: $(READY)  ## what a package index takes: dist/*.whl and dist/*.tar.gz, checked
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[release]'

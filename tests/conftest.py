@@ -47,13 +47,22 @@ SPARK_FILES = (  # with the fixture ``spark``: one process runs them all, becaus
 )
 SLOW_FILES = (  # begun first: at the end one process would wait for the other
     *SPARK_FILES,
+    "tests/failover/test_failovers.py",  # waits, while two others compute
     "tests/test_wheel.py",
     "tests/pipeline/source/test_source_of_a_killed_query.py",
     "tests/examples/test_live_example.py",
     "tests/scenarios/weather/test_weather_finds_bugs.py",
     "tests/scenarios/library/test_library_same_bytes.py",
+    "tests/scenarios/library/test_library.py",
     "tests/sdk/test_examples.py",
     "tests/histories/test_histories.py",
+    "tests/docs/test_docs.py",
+    "tests/durability/test_pair_kills.py",
+    "tests/durability/test_kill_nine.py",
+    "tests/tools/test_power.py",
+    "tests/parity/test_broker_parity.py",
+    "tests/sdk/test_every_sdk.py",
+    "tests/scenarios/weather/test_weather_slaves.py",
 )
 
 
