@@ -141,7 +141,7 @@ def drawn(title: str, panels: Sequence[Panel]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',
         f"<title>{escape(title)}</title>",
         '<rect width="100%" height="100%" fill="#ffffff"/>',
-        _text(LEFT, 20, title, size=14, weight="bold"),
+        svg_text(LEFT, 20, title, size=14, weight="bold"),
         *_legend(panels[0].lines),
     ]
     room = (WIDTH - LEFT - RIGHT - GAP * (len(panels) - 1)) / len(panels)
@@ -155,7 +155,7 @@ def _legend(lines: Sequence[Line]) -> list[str]:
     for line in lines:
         parts += _drawn_line([(x, 38.0), (x + 28, 38.0)], line) if line.has_line else []
         parts += [_mark(x + 14, 38.0, line.style)] if line.has_marks else []
-        parts.append(_text(x + 36, 42, line.label))
+        parts.append(svg_text(x + 36, 42, line.label))
         x += 36 + 6.6 * len(line.label) + 24
     return parts
 
@@ -177,7 +177,7 @@ class Frame(NamedTuple):
 
 def _panel(panel: Panel, left: float, room: float, *, has_y_axis: bool) -> list[str]:
     frame = Frame(panel, left, room)
-    parts = [_text(left, TOP + 6, panel.title, weight="bold"), *_axes(frame, has_y_axis)]
+    parts = [svg_text(left, TOP + 6, panel.title, weight="bold"), *_axes(frame, has_y_axis)]
     for line in panel.lines:
         places = [(frame.x_of(x), frame.y_of(y)) for x, y in line.points]
         for (x, y), sure in zip(line.points, line.sure, strict=False):
@@ -199,10 +199,10 @@ def _axes(frame: Frame, has_y_axis: bool) -> Iterator[str]:  # of the panel
         yield f'<path d="M{left:.1f} {y:.1f}H{left + room:.1f}" stroke="{GRID}"/>'
         if has_y_axis:
             text = panel.y_text(step * panel.y_step)
-            yield _text(left - 8, y + 4, text, anchor="end", fill=FAINT)
+            yield svg_text(left - 8, y + 4, text, anchor="end", fill=FAINT)
     for tick in panel.x_ticks:
-        yield _text(frame.x_of(tick), FOOT + 18, f"{tick:g}", anchor="middle", fill=FAINT)
-    yield _text(left + room / 2, FOOT + 38, panel.x_title, anchor="middle", fill=FAINT)
+        yield svg_text(frame.x_of(tick), FOOT + 18, f"{tick:g}", anchor="middle", fill=FAINT)
+    yield svg_text(left + room / 2, FOOT + 38, panel.x_title, anchor="middle", fill=FAINT)
 
 
 def _drawn_line(places: Sequence[tuple[float, float]], line: Line) -> list[str]:
@@ -228,7 +228,7 @@ def _mark(x: float, y: float, style: int) -> str:
     return shapes[style]
 
 
-def _text(
+def svg_text(
     x: float,
     y: float,
     text: str,

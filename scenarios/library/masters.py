@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from rocketmq_emulator.scenarios import ListenerPlan, Run, metric, nothing_lost, scenario
 from rocketmq_emulator.scenarios.library.penalties import named_choice
 
-CALM_S = 75  # a 5.x slave copies the tables every 60 s: it has the groups' offsets once
 ARCHIVE_S = 5  # how long before the fault the group with a backlog begins
 ONE_BY_ONE = {
     "consume_from": "CONSUME_FROM_FIRST_OFFSET",
@@ -17,6 +16,7 @@ ONE_BY_ONE = {
     "queue_messages_max": 4,
     "pull_batch_max": 1,
 }
+DIES_S = 75  # a 5.x slave copies the tables every 60 s: it has the groups' offsets once
 ELECTED_S = 45  # until producers know of an elected master: 15 s, and a route poll
 BACK_S = 70  # after the fault: a route poll, and a rebalance pass
 
@@ -29,9 +29,15 @@ class Replication(NamedTuple):
 
 
 SYNC = {"broker_role": "SYNC_MASTER"}
+ELECTED: Mapping[str, Any] = {"controllers": 1}
+UNCLEAN = {"controller_settings": {"elect_unclean_master": True}}
 MODES: Mapping[str, Replication] = {
     "async": Replication(),
     "sync": Replication({**SYNC, "in_sync_replicas": 2}),
+    "acting": Replication(cluster={"acting_master": True}),
+    "controller": Replication(cluster=ELECTED),
+    "controller_acks": Replication({"all_ack_in_sync_state_set": True}, ELECTED),
+    "controller_unclean": Replication(cluster={**ELECTED, **UNCLEAN}),
     "sync_flush": Replication({**SYNC, "in_sync_replicas": 2, "flush_disk_type": "SYNC_FLUSH"}),
 }
 
@@ -43,6 +49,7 @@ async def a_master_dies(
     release: str = "5.3.3",
     slaves: int = 1,
     fault: str = "kill",
+    dies_s: float = DIES_S,
     behind_s: float = 0,
     away_s: float = 60,
     rate: float = 20,
@@ -74,7 +81,7 @@ async def a_master_dies(
     dies = named_choice(fault, faults, "fault")
     await run.consumers("billing", topic="orders", members=2)
     with run.load("orders", rate=rate):
-        await run.sleep(CALM_S - ARCHIVE_S)
+        await run.sleep(dies_s - ARCHIVE_S)
         await run.consumers(
             "archive",
             topic="orders",
@@ -90,5 +97,5 @@ async def a_master_dies(
                 await run.sleep(away_s)
         await run.sleep(BACK_S)
     await run.until_quiet()
-    run.expect(nothing_lost(), metric("lost_with_power") == 0)
+    run.expect(nothing_lost(), metric("lost_with_masters") == 0, metric("lost_with_power") == 0)
     run.expect(metric("write_pause_s") <= ELECTED_S)

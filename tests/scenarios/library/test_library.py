@@ -186,6 +186,13 @@ CASES: list[
     ("slaves:a_group_begins_again_at_a_slave", {}, "passed", ""),
     ("masters:a_master_dies", {}, "failed", "write_pause_s <= 45 was expected, it is 60.1"),
     ("masters:a_master_dies", {"fault": "power_off"}, "failed", "lost_with_power == 0"),
+    ("masters:a_master_dies", {"mode": "controller"}, "passed", ""),
+    (
+        "masters:a_master_dies",
+        {"mode": "controller_unclean", "behind_s": 30},
+        "failed",
+        "lost_with_masters == 0 was expected, it is 600",
+    ),
     ("slave_copies:a_slave_comes_back_too_late", {}, "failed", "lag_at_death_bytes <= 20000"),
     (
         "slave_copies:a_slave_comes_back_too_late",
