@@ -113,6 +113,19 @@ class IgnoresLocks(QueueLocks):
         self._mark(frozenset(self._member.process_queue_table), locked=True)
 
 
+class LocksHeldQueuesOnly(QueueLocks):
+    """``lock_held_queues_only``: the lock of a queue that is to be claimed counts as refused.
+
+    The C++ client of that report looked for the queue among those that it had, and so took a lock
+    that was granted as one of a queue that it had released since.
+    """
+
+    async def lock(self, queue: MessageQueue) -> bool:
+        """Sends the lock request; False unless the member has *queue*, which is claimed later."""
+        is_granted = await super().lock(queue)
+        return is_granted and queue in self._member.process_queue_table
+
+
 class KeepsOffsets(RemoteBrokerOffsetStore):
     """``keep_offsets``: keeps and commits the offsets of released queues."""
 

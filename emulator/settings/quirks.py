@@ -144,6 +144,13 @@ _ALL = (
         "apache/rocketmq#2763",
     ),
     Quirk(
+        "lock_held_queues_only",
+        "consumer",
+        "a lock that a broker grants counts only for a queue that the consumer has already",
+        "an orderly consumer claims the queues of its share once it has their locks",
+        "apache/rocketmq-client-cpp#345",
+    ),
+    Quirk(
         "wait_for_name_servers",
         "broker",
         "since 5.1.4 the heartbeat of a new group counts only once all NameServers have its topic",
@@ -182,6 +189,7 @@ _CLASSES = {  # in the folder ``quirks``, by module; loaded when a role with tha
     "count_pulled_as_consumed": ("clients", "CountsPulledAsConsumed"),
     "fail_when_interrupted": ("clients", "FailsWhenInterrupted"),
     "persist_in_series": ("clients", "PersistsInSeries"),
+    "lock_held_queues_only": ("clients", "LocksHeldQueuesOnly"),
     "wait_for_name_servers": ("brokers", "WaitsForNameServers"),
 }
 

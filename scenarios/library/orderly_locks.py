@@ -70,3 +70,22 @@ async def an_orderly_member_is_killed(run: Run, unlocks: bool = False) -> None:
     await run.until_quiet()
     bound_s = 5 if unlocks else 85
     run.expect(nothing_lost(), metric("out_of_order") == 0, metric("delivery_gap_s") <= bound_s)
+
+
+@scenario(issue="apache/rocketmq-client-cpp#345")
+async def an_orderly_group_never_begins(run: Run, held_only: bool = True) -> None:
+    """Each queue of an orderly consumer is locked, and none is consumed.
+
+    A client that looks for a queue among those that it has, when its lock is granted, finds none:
+    a new queue is claimed after its lock only.  The client of the report logged at each rebalance
+    that the lock was OK, but the queue released, and asked again, for ever (held_only, a quirk).
+    Java clients of all releases count the lock that the broker grants.
+    """
+    await run.cluster(brokers=1, topics={"orders": 4})
+    if held_only:
+        run.quirks("lock_held_queues_only")
+    await run.consumers("billing", topic="orders", orderly=True)
+    with run.load("orders", rate=5):
+        await run.sleep(60)
+    await run.sleep(60)
+    run.expect(nothing_lost(), metric("backlog") == 0)

@@ -107,6 +107,19 @@ def test_a_queue_may_be_taken_without_its_lock(quirks, is_on) -> None:
     assert in_group(main) is is_on
 
 
+@on_and_off("lock_held_queues_only")
+def test_the_lock_of_a_queue_that_is_to_be_claimed_may_count_as_refused(quirks, is_on) -> None:
+    async def main(cluster, broker):
+        async with (
+            cluster.process() as app,
+            cluster.a_consumer(app, orderly=True, quirks=quirks) as consumer,
+        ):
+            await trio.sleep(45)
+            return QUEUE in consumer.queues
+
+    assert in_group(main) is not is_on
+
+
 @on_and_off("keep_offsets")
 def test_the_offset_of_a_queue_that_was_given_away_may_be_committed_again(quirks, is_on) -> None:
     async def main(cluster, broker):

@@ -57,6 +57,8 @@ CASES: list[
     ("orderly_locks:an_orderly_listener_suspends_for_minutes", {"forgets": False}, "passed", ""),
     ("orderly_locks:an_orderly_member_is_killed", {}, "passed", ""),
     ("orderly_locks:an_orderly_member_is_killed", {"unlocks": True}, "passed", ""),
+    ("orderly_locks:an_orderly_group_never_begins", {}, "failed", "backlog == 0"),
+    ("orderly_locks:an_orderly_group_never_begins", {"held_only": False}, "passed", ""),
     ("found_by_weather:a_broker_forgets_its_locks", {}, "failed", "forgotten_locks.billing == 0"),
     ("found_by_weather:a_broker_forgets_its_locks", {"joins": False}, "passed", ""),
     ("found_by_weather:a_broker_forgets_its_locks", {"release": "5.2.0"}, "passed", ""),
