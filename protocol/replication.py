@@ -19,6 +19,7 @@ from typing import NamedTuple
 from rocketmq_emulator.protocol.error_families import DamagedData
 
 FRAME_BYTES_MAX = 4 * 1024 * 1024  # HAClient.READ_MAX_BUFFER_SIZE: a larger one never ends there
+LOG_END_MAX = 2**63 - 1  # Long.MAX_VALUE: a report cannot say more
 _REPORT = Struct(">q")
 _HEAD = Struct(">qi")
 FRAME_HEADER_BYTES = _HEAD.size
@@ -88,6 +89,8 @@ class FrameReader:
                 position, size = _HEAD.unpack_from(buffer, at)
                 if not 0 <= size <= FRAME_BYTES_MAX - HEAD_BYTES:
                     raise BadStream(f"a frame of {size} bytes at position {position}")
+                if not 0 <= position <= LOG_END_MAX - size:
+                    raise BadStream(f"{size} bytes at position {position}: no log has that")
                 end = at + HEAD_BYTES + size
                 if end > len(buffer):
                     break

@@ -17,7 +17,7 @@ from rocketmq_emulator.protocol.replication import (
 )
 
 FRAMES = st.lists(
-    st.builds(LogFrame, st.integers(0, 2**63 - 1), st.binary(max_size=300)), max_size=8
+    st.builds(LogFrame, st.integers(0, 2**63 - 1 - 300), st.binary(max_size=300)), max_size=8
 )
 
 
@@ -51,6 +51,14 @@ def test_a_frame_of_an_impossible_size_ends_the_stream(size: int) -> None:
     reader = FrameReader()
     reader.feed(b"\0" * 8 + size.to_bytes(4, "big", signed=True))
     with pytest.raises(BadStream, match="a frame of"):
+        list(reader.frames())
+
+
+@pytest.mark.parametrize(("position", "data"), [(-1, b""), (-5, b"log"), (2**63 - 1, b"l")])
+def test_a_frame_at_a_position_that_no_log_has_ends_the_stream(position: int, data: bytes) -> None:
+    reader = FrameReader()
+    reader.feed(encode_frame(position, data))
+    with pytest.raises(BadStream, match="no log has that"):
         list(reader.frames())
 
 
