@@ -48,6 +48,23 @@ class Row:
         self.handler: Handler = handler
 
 
+class RefusesUnread:
+    """A handler of requests that may be refused before their headers are read.
+
+    ``unread`` returns that refusal, or None: then a header that cannot be read is an error.
+    Upstream: NettyRequestProcessor.rejectRequest.
+    """
+
+    __slots__ = ("handler", "unread")
+
+    def __init__(self, handler: Handler, unread: Callable[[], Reply | None]) -> None:
+        self.handler = handler
+        self.unread = unread
+
+    def __call__(self, call: Call[Any]) -> Result:
+        return self.handler(call)
+
+
 def table_of(rows: Iterable[Row], release: Release) -> Table:
     """Handlers by code: the rows whose call exists in *release*."""
     return {row.rpc.code: (row.rpc, row.handler) for row in rows if row.rpc.exists_in(release)}

@@ -26,7 +26,7 @@ from rocketmq_emulator.net.connection import (
     Sign,
     check_body,
 )
-from rocketmq_emulator.net.dispatch import AnsweredRequest, Chain, Table
+from rocketmq_emulator.net.dispatch import AnsweredRequest, Chain, RefusesUnread, Table
 from rocketmq_emulator.net.held_calls import Bells, UpTo, Watermarks
 from rocketmq_emulator.net.results import (
     Call,
@@ -288,14 +288,18 @@ class Remoting:
         self, connection: Connection, command: RemotingCommand, error: Exception, arrived_ms: int
     ) -> None:
         """Answer a ``Refusal`` in the request's serialization, others as SYSTEM_ERROR in JSON."""
+        entry = self.handlers.get(command.code)
         if isinstance(error, Refusal):
-            entry = self.handlers.get(command.code)
             reply = error_reply(error, entry[0] if entry else None)
             self._answer(connection, command, reply, arrived_ms)
             return
         text = str(error)
         if isinstance(error, BadFields):
             self.note(FrameRefused(connection.peer.address, text, closed=False))
+            handler = entry[1] if entry else None
+            if isinstance(handler, RefusesUnread) and (unread := handler.unread()) is not None:
+                self._answer(connection, command, unread, arrived_ms)
+                return
         else:
             text = f"{type(error).__name__}: {error}"
             self._note_failed(connection, command, error, text)

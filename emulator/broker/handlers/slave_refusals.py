@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rocketmq_emulator.facts import SendRefused
+from rocketmq_emulator.net.dispatch import RefusesUnread
 from rocketmq_emulator.net.results import Call, Handler, Reply, Result
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.codes import ResponseCode
@@ -48,6 +49,7 @@ class SlaveRefusal(NamedTuple):
     """Requests with one of ``codes`` are answered ``response_code``.
 
     That is so in the releases that ``known_in`` names, and while ``applies`` to the settings.
+    With ``unread`` their headers are not read before.
     """
 
     codes: frozenset[int]
@@ -55,16 +57,10 @@ class SlaveRefusal(NamedTuple):
     remark: str
     known_in: Callable[[Release], bool]
     applies: Callable[[BrokerConfig], bool] = lambda _config: True
+    unread: bool = False
 
 
 SLAVE_REFUSALS = (
-    SlaveRefusal(
-        SENDS | {catalog.CONSUMER_SEND_MSG_BACK.code},
-        ResponseCode.SYSTEM_BUSY,
-        REJECTED,
-        lambda release: release >= SLAVES_REJECT_REQUESTS,
-        lambda config: not config.slave_acting_master,
-    ),
     SlaveRefusal(
         frozenset({catalog.CONSUMER_SEND_MSG_BACK.code}),
         ResponseCode.SYSTEM_ERROR,
@@ -73,11 +69,20 @@ SLAVE_REFUSALS = (
         lambda config: config.slave_acting_master,
     ),
     SlaveRefusal(
+        SENDS | {catalog.CONSUMER_SEND_MSG_BACK.code},
+        ResponseCode.SYSTEM_BUSY,
+        REJECTED,
+        lambda release: release >= SLAVES_REJECT_REQUESTS,
+        lambda config: not config.slave_acting_master,
+        unread=True,
+    ),
+    SlaveRefusal(
         frozenset({catalog.PULL_MESSAGE.code, catalog.LITE_PULL_MESSAGE.code}),
         ResponseCode.SYSTEM_BUSY,
         REJECTED,
         lambda release: release >= SLAVES_REJECT_REQUESTS,
         lambda config: not config.slave_read,
+        unread=True,
     ),
     SlaveRefusal(
         frozenset(
@@ -108,16 +113,26 @@ def with_slave_refusals(table: Table, broker: Broker) -> Table:
         if refusal.known_in(broker.release):
             for code in refusal.codes & table.keys():
                 rpc, handler = guarded[code]
-                guarded[code] = rpc, partial(_refuse_or_pass_on, broker, refusal, handler)
+                handler = partial(_refuse_or_pass_on, broker, refusal, handler)
+                if refusal.unread:
+                    handler = RefusesUnread(handler, partial(_refused, broker, refusal))
+                guarded[code] = rpc, handler
     return guarded
 
 
 def _refuse_or_pass_on(
     broker: Broker, refusal: SlaveRefusal, handler: Handler, call: Call[Any]
 ) -> Result:
-    if not (broker.config.is_slave and refusal.applies(broker.config)):
+    reply = _refused(broker, refusal)
+    if reply is None:
         return handler(call)
-    code, remark = refusal.response_code, refusal.remark.format(host=broker.host)
     if call.command.code in SENDS and broker.wants(SendRefused):
-        broker.note(SendRefused(call.request.topic or "", code, remark))
-    return Reply(code=code, remark=remark)
+        broker.note(SendRefused(call.request.topic or "", reply.code, reply.remark or ""))
+    return reply
+
+
+def _refused(broker: Broker, refusal: SlaveRefusal) -> Reply | None:
+    """The answer of *refusal*; None while it does not apply."""
+    if not (broker.config.is_slave and refusal.applies(broker.config)):
+        return None
+    return Reply(code=refusal.response_code, remark=refusal.remark.format(host=broker.host))

@@ -33,6 +33,7 @@ from rocketmq_emulator.protocol.requests.sending import (
     EndTransactionRequest,
     RecallMessageRequest,
 )
+from rocketmq_emulator.protocol.rpc import AnyRpc
 from tests.emulator.broker.handlers.test_replies import answer_pushes, replied
 from tests.support.broker.bench import EPOCH_MS, Bench, Client
 from tests.support.broker.slave_benches import TOPIC, a_master, a_slave, copy
@@ -135,6 +136,41 @@ async def test_r22_r26_r27_a_slave_refuses(
     assert (answer[1] or "").startswith(remark)
     assert slave.broker.store.log.end_position == end, "a slave stores nothing itself"
     slave.no_bugs()
+
+
+@pytest.mark.parametrize(
+    ("release", "acts", "code"),
+    [(LAST_4, False, 1), (LAST_5, False, 2), (LAST_5, True, 1)],
+)
+@pytest.mark.parametrize(
+    "rpc",
+    [
+        catalog.SEND_MESSAGE,
+        catalog.SEND_MESSAGE_V2,
+        catalog.SEND_BATCH_MESSAGE,
+        catalog.CONSUMER_SEND_MSG_BACK,
+    ],
+    ids=lambda rpc: rpc.name,
+)
+async def test_a_slave_of_5_rejects_sends_before_it_reads_their_headers(
+    rpc: AnyRpc, release: str, acts: bool, code: int
+) -> None:
+    acting = {"slave_acting_master": True} if acts else {}
+    answer = of(a_slave(release, **acting).client().must(rpc))
+    assert answer[0] == code
+    assert (answer[1] == REJECTED) == (code == 2)
+
+
+@pytest.mark.parametrize(("slave_read", "code"), [(False, 2), (True, 1)])
+async def test_a_slave_of_5_rejects_pulls_before_it_reads_their_headers(
+    slave_read: bool, code: int
+) -> None:
+    client = a_slave(LAST_5, slave_read=slave_read).client()
+    assert client.must(catalog.PULL_MESSAGE).code == code
+
+
+async def test_a_broken_send_to_a_master_is_an_error() -> None:
+    assert a_master(LAST_5).client().must(catalog.SEND_MESSAGE).code == 1
 
 
 @BOTH
