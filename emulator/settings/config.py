@@ -217,6 +217,13 @@ BROKER_RULES = SettingRules(
             "{broker_role} and {broker_id} must fit: a SLAVE has an id above 0, a master has 0",
         ),
         Relation(
+            ("ha_port", "listen_address"),
+            lambda config: (
+                not config.listen_address.endswith(f":{config.ha_port}") or not config.ha_port
+            ),
+            "{ha_port} must be another port than that of {listen_address}",
+        ),
+        Relation(
             ("slave_acting_master", "release"),
             lambda config: (
                 not config.slave_acting_master or config.parsed_release >= ACTING_MASTER_SENT
