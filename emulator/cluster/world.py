@@ -286,7 +286,8 @@ class World(ABC):
         """Reset the cluster to its state after a start; docs/pytest.md lists what stays.
 
         Messages, topics, groups, offsets, queue locks, changed settings, faults and reply rules
-        are removed, clocks are corrected, stopped and paused nodes run.  Connections stay.
+        are removed, clocks are corrected, stopped and paused nodes run.  Connections stay, and
+        what controllers have decided: brokers keep the epochs of their roles.
         """
         raise CannotDo(self.kind, "reset", "a reset")
 

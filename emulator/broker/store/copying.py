@@ -12,6 +12,7 @@ Upstream: DefaultMessageStore.appendToCommitLog, DefaultMessageStore.ReputMessag
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -137,11 +138,9 @@ class CopiedLog:
     def parsable_to(self) -> int:
         """Where the last whole message ends.  Upstream: AutoSwitchHAService.truncateInvalidMsg."""
         at = self.readable_to
-        try:
+        with contextlib.suppress(BadRecord):
             while (size := self._record_at(at)[0]) > 0:
                 at += size
-        except BadRecord:
-            pass
         return at
 
     def is_record_at(self, position: int) -> bool:

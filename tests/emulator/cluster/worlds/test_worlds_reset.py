@@ -13,10 +13,13 @@ from rocketmq_emulator.cluster.control.server import find_announced
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
 from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
+from rocketmq_emulator.protocol.codes import RequestCode
 from rocketmq_emulator.sync import Message, Producer, PushConsumer
 from rocketmq_emulator.testing.rocketmq import RocketMQ
+from tests.sdk.administration import ask, body_of, broker_addresses
 from tests.support.portal.client_kinds import SHORT_TIMERS
 
+REPLICAS = ("inSyncReplicas", "notInSyncReplicas")
 WORLDS = {"embedded": EmbeddedCluster, "processes": ProcessCluster}
 
 
@@ -115,3 +118,23 @@ def test_declared_topics_are_there_after_a_reset_with_their_queues() -> None:
             cluster.reset()
     with pytest.raises(ValueError, match="illegal characters"), RocketMQ(topics=["a b"]):
         pass
+
+
+def test_a_reset_leaves_the_roles_that_controllers_have_granted() -> None:
+    with EmbeddedCluster(brokers=1, slaves=1, controllers=1, release="5.3.3") as cluster:
+
+        def decided() -> tuple[object, ...]:
+            body = json.dumps(["broker-a"]).encode()
+            code = RequestCode.CONTROLLER_GET_SYNC_STATE_DATA
+            found = body_of(ask(cluster.node("controller").address, code, {}, body))
+            known = found["replicasInfoTable"]["broker-a"]
+            ids = {each["brokerId"] for kind in REPLICAS for each in known[kind]}
+            return known["masterBrokerId"], known["masterEpoch"], ids
+
+        with Producer(**cluster.client_settings(quick=True), group="shop") as producer:
+            producer.send(Message("orders", b"one"))
+            before, masters = decided(), broker_addresses(cluster.namesrv, "broker-a")
+            cluster.reset()
+            assert producer.send(Message("orders", b"two")).queue_offset == 0
+            assert decided() == before == (1, 1, {1, 2})
+            assert broker_addresses(cluster.namesrv, "broker-a") == masters
