@@ -8,10 +8,18 @@ import trio
 from rocketmq_emulator.cluster.fault_values import Partition
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import decode_body, encode_body
+from rocketmq_emulator.protocol.bodies.controller import SyncStateSet
 from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
+from rocketmq_emulator.protocol.bodies.routes import KVTable
 from rocketmq_emulator.protocol.requests.admin import CreateTopicRequest
-from rocketmq_emulator.protocol.requests.controller import ElectMasterRequest, GetMetaDataReply
+from rocketmq_emulator.protocol.requests.controller import (
+    ElectMasterRequest,
+    GetMetaDataReply,
+    NotifyBrokerRoleChangedRequest,
+)
 from rocketmq_emulator.protocol.requests.sending import SendMessageRequest
+from rocketmq_emulator.protocol.versions import R_5_3_3
 from rocketmq_emulator.settings.setting_rules import BadField
 from tests.support.cluster.controlled_runs import ControlledRun, run_controlled
 
@@ -290,6 +298,79 @@ def test_without_its_controller_a_master_goes_on_and_a_restarted_one_knows_it() 
     assert {how for at, how in run.sends} == {"SEND_OK"}
     assert run.roles("broker-a") == [("master", 1)]
     assert len(run.facts("MasterElected")) == 1
+
+
+def test_a_controller_that_forgot_everything_changes_no_role_of_brokers_that_run() -> None:
+    async def script(run: ControlledRun) -> None:
+        run.start_producer()
+        await trio.sleep(15)
+        await run.invoke("controller", catalog.RESET_SERVER)
+        await run.cluster.restart("controller")  # its store is empty
+        await trio.sleep(60)
+
+    run = run_controlled(script)
+    assert {how for at, how in run.sends} == {"SEND_OK"}
+    assert (run.roles("broker-a"), run.roles("broker-a-1")) == ([("master", 1)], [("slave", 1)])
+    assert len(run.facts("MasterElected")) == 1
+    assert [at for at, _ in run.facts("RoleNotGranted")] == []
+
+
+def test_after_that_nobody_is_elected_and_a_restarted_broker_says_why_it_has_no_role() -> None:
+    """Upstream's own: an id that a broker has kept is not applied for again."""
+    stored: list[int] = []
+
+    async def script(run: ControlledRun) -> None:
+        run.start_producer()
+        await trio.sleep(15)
+        await run.invoke("controller", catalog.RESET_SERVER)
+        await trio.sleep(15)
+        run.cluster.kill("broker-a")
+        await trio.sleep(60)
+        await run.cluster.start("broker-a")
+        await trio.sleep(15)
+        for node in ("broker-a", "broker-a-1"):
+            reply = await run.invoke(node, catalog.GET_BROKER_RUNTIME_INFO)
+            table = decode_body(reply.body, KVTable).table
+            stored.append(int(table["commitLogMaxOffset"]))
+
+    run = run_controlled(script)
+    assert len(run.facts("MasterElected")) == 1
+    assert run.roles("broker-a-1") == [("slave", 1)]
+    (_, why) = run.facts("RoleNotGranted", "broker-a")[-1]
+    assert "CONTROLLER_BROKER_NEED_TO_BE_REGISTERED" in why["reason"]
+    assert {how for at, how in run.sends if at > 45} & {"SEND_OK"} == set()
+    (_, last) = run.facts("MessageStored", "broker-a")[-1]
+    assert stored[0] == stored[1] > last["position"], "both still have every message"
+
+
+def test_an_epoch_from_the_future_is_believed_and_the_controllers_own_are_old_from_then_on() -> (
+    None
+):
+    """Upstream's own: a broker compares the epoch of a notice with its own, and nothing else."""
+    codes: list = []
+
+    async def script(run: ControlledRun) -> None:
+        run.start_producer()
+        await trio.sleep(15)
+        notice = NotifyBrokerRoleChangedRequest(
+            master_address=run.cluster.addresses["broker-a"],
+            master_epoch=1_000,
+            sync_state_set_epoch=1_000,
+            master_broker_id=1,
+        )
+        in_sync = encode_body(SyncStateSet([1, 2], 1_000), R_5_3_3)
+        rpc = catalog.NOTIFY_BROKER_ROLE_CHANGED
+        codes.append(await run.code("broker-a", rpc, notice, in_sync))
+        await trio.sleep(30)
+        codes.append(await run.code("controller", catalog.CONTROLLER_ELECT_MASTER, elect(2)))
+        await trio.sleep(30)
+
+    run = run_controlled(script)
+    assert codes == [0, 0]
+    assert run.roles("broker-a") == [("master", 1), ("master", 1_000)]
+    assert run.roles("broker-a-1")[-1] == ("master", 2), "the controller's epochs go on"
+    before = [how for at, how in run.sends if at < 45]
+    assert set(before) == {"SEND_OK"}
 
 
 @pytest.mark.parametrize("seed", range(3))
