@@ -1,18 +1,21 @@
-"""The official mqadmin of 5.3.3 reads and changes a controller of ours."""
+"""The official mqadmin of 5.3.3 reads and changes a controller of ours, and a group of three."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from benchmarks.clusters import running
 from rocketmq_emulator.protocol.codes import RequestCode
 from rocketmq_emulator.protocol.command import (
     RemotingCommand,
@@ -28,6 +31,8 @@ from tests.sdk.toolchains import PartMissing
 
 NAMES = {"clusterName": "C", "brokerName": "broker-a"}
 CALL_S_MAX = 30
+CHANGED = re.compile(r"=+([\d.:]+)=+|^enableElectUncleanMaster +=  (\w+)$", re.MULTILINE)
+LEADER = re.compile(r"^#ControllerLeaderAddress\t(\S+)$", re.MULTILINE)
 
 
 @pytest.fixture
@@ -111,3 +116,66 @@ def test_mqadmin_reads_elects_configures_and_cleans(tool: AdminTool) -> None:
         assert "CODE: 2009" in run("cleanBrokerMetadata -bn broker-a -c C -b 2")
         assert "metadata from controller success" in run("cleanBrokerMetadata -bn broker-a -l")
         assert "#brokerName" not in run("getSyncStateSet -b broker-a")
+
+
+UP = ("-m", "rocketmq_emulator.cli", "up", "--port", "0", "--brokers", "1", "--slaves", "1")
+WAIT_S_MAX = 120.0  # a busy machine
+
+
+def wait_for(is_true: Callable[[], object], what: str) -> None:
+    until_s = time.monotonic() + WAIT_S_MAX
+    while not is_true():
+        assert time.monotonic() < until_s, f"in {WAIT_S_MAX} s it never was true that {what}"
+        time.sleep(0.2)
+
+
+@pytest.mark.sdk
+def test_mqadmin_may_ask_any_of_three_controllers(tool: AdminTool) -> None:
+    command = [sys.executable, *UP, "--controllers", "3", "--release", "5.3.3"]
+    with running(command) as cluster:
+        names = {address: name for name, address in cluster.controllers.items()}
+
+        def run(address: str, line: str) -> str:
+            command, *more = line.split()
+            return tool.run((command, "-a", address, *more))
+
+        def leader_at(address: str) -> str:
+            found = LEADER.search(run(address, "getControllerMetaData"))
+            return found[1] if found else ""
+
+        leader = leader_at(next(iter(names)))
+        others = [address for address in names if address != leader]
+        follower = others[0]
+        assert {leader_at(address) for address in names} == {leader}
+        for address in names:
+            shown = run(follower, "getControllerMetaData")
+            assert re.search(rf"#Peer:\tn\d:{address}", shown), shown
+
+        def in_sync() -> int:
+            return run(follower, "getSyncStateSet -b broker-a").count("\nInSyncReplica:")
+
+        wait_for(lambda: in_sync() == 2, "both brokers are in sync")
+        epochs = ("getBrokerEpoch", "-n", cluster.namesrv, "-b", "broker-a")
+        assert tool.run(epochs).count("EpochEntry{epoch=1, startOffset=0,") == 2
+
+        elected = run(follower, "electMaster -b 2 -bn broker-a -c DefaultCluster")
+        master = cluster.brokers["broker-a-1"]
+        assert f"#BrokerMasterAddr\t{master}\n#MasterEpoch\t2\n" in elected
+        clean = "cleanBrokerMetadata -bn broker-a -c DefaultCluster -b 1"
+        assert "CODE: 2009" in run(follower, clean), "it is alive"
+
+        change = "updateControllerConfig -k enableElectUncleanMaster -v true"
+        assert "success" in run(follower, change)
+        shown = run(";".join(names), "getControllerConfig")
+        values = CHANGED.findall(shown)
+        by_address = {values[at][0]: values[at + 1][1] for at in range(0, len(values), 2)}
+        assert by_address == {address: str(address == follower).lower() for address in names}
+        assert "success" in run(";".join(names), change)
+
+        cluster.control_node(names[leader], "kill")
+        wait_for(lambda: leader_at(follower) in others, "another controller leads")
+        found = run(follower, "getSyncStateSet -b broker-a")
+        assert f"#MasterBrokerId\t2\n#MasterAddr\t{master}\n#MasterEpoch\t2\n" in found
+        cluster.control_node("broker-a", "kill")
+        wait_for(lambda: "success" in run(follower, clean), "the dead broker is cleaned")
+        assert "brokerId=1," not in run(follower, "getSyncStateSet -b broker-a")
