@@ -488,6 +488,7 @@ class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
     sync_from_last_file: bool = False  # MessageStoreConfig.syncFromLastFile: of an empty slave
     async_learner: bool = False  # MessageStoreConfig.asyncLearner: a slave that is never in sync
     all_ack_in_sync_state_set: bool = False  # MessageStoreConfig.allAckInSyncStateSet
+    read_uncommitted: bool = False  # MessageStoreConfig.readUnCommitted (5.3; before, never)
     slave_ack_ms_max: int = 3_000  # MessageStoreConfig.slaveTimeout
     in_sync_replicas: int = 1  # MessageStoreConfig.inSyncReplicas (5.x): with the master
     min_in_sync_replicas: int = 1  # MessageStoreConfig.minInSyncReplicas (5.x)

@@ -231,6 +231,7 @@ BROKER = PropertyTable(
         "syncFromLastFile": Setting("sync_from_last_file"),
         "asyncLearner": Setting("async_learner"),
         "allAckInSyncStateSet": Setting("all_ack_in_sync_state_set"),
+        "readUnCommitted": Setting("read_uncommitted"),
         "slaveTimeout": Setting("slave_ack_ms_max"),
         "inSyncReplicas": Setting("in_sync_replicas"),
         "minInSyncReplicas": Setting("min_in_sync_replicas"),
@@ -356,5 +357,6 @@ BROKER = PropertyTable(
         "enableDLegerCommitLog": _OFF,
         "fetchControllerAddrByDnsLookup": _OFF,
         "compressedRegister": _OFF,
+        "lockInStrictMode": _OFF,  # on: a lock of a queue asks the other replicas, too
     },
 )

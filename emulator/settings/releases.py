@@ -177,6 +177,7 @@ HA_REPORTS_ARE_COMPARED = ReleaseSpan(Release(4, 9, 3), Release(5, 0, 0))  # wit
 HA_CLIENT_WAITS_AFTER_ERROR = Release(5, 0, 0)  # 5 s; and it leaves a silent master
 SYNC_STATE_SET_CHECK_GOES_ON = Release(5, 1, 4)  # before, the master's own id ended it
 CONFIRMED_BY_MASTER = Release(5, 2, 0)  # unless allAckInSyncStateSet; before, by all in sync
+UNCOMMITTED_IS_READ = Release(5, 3, 0)  # with readUnCommitted; before, never
 HA_MASTER_ADDRESS_LOST = Release(5, 0, 0)  # haMasterAddress: set before the client is made
 HA_PORT_IS_SET = Release(5, 1, 1)  # haListenPort; before, always the port after the broker's
 SLAVES_REJECT_REQUESTS = Release(5, 0, 0)  # sends, and pulls without slaveReadEnable: code 2

@@ -26,7 +26,7 @@ from rocketmq_emulator.facts import (
 )
 from rocketmq_emulator.protocol.bodies.controller import EpochEntry
 from rocketmq_emulator.protocol.bodies.stats import HARuntimeInfo
-from rocketmq_emulator.settings.releases import CONFIRMED_BY_MASTER
+from rocketmq_emulator.settings.releases import CONFIRMED_BY_MASTER, UNCOMMITTED_IS_READ
 
 if TYPE_CHECKING:
     from rocketmq_emulator.broker.replication.ha_service import HaConnection
@@ -164,7 +164,7 @@ class ConfirmingHaService(HaService):
         Raises as ``CommitLog.append_copied``.
         """
         copied = self.store.copy()
-        copied.readable_max = frame.confirm_offset
+        copied.readable_max = self._readable_to(frame.confirm_offset)
         if frame.data:
             copied.append(frame.position, frame.data)
         self._set_confirm_offset(min(frame.confirm_offset, self.log.end_position))
@@ -187,7 +187,16 @@ class ConfirmingHaService(HaService):
         self._confirm_log()
 
     def _confirm_log(self) -> None:
-        self.store.confirm(None if self._confirms_alone else self._confirm_offset)
+        position = None if self._confirms_alone else self._readable_to(self._confirm_offset)
+        self.store.confirm(position)
+
+    def _readable_to(self, confirmed: int) -> int | None:
+        """Where the readable messages end if those up to *confirmed* are confirmed; None: nowhere.
+
+        Upstream: DefaultMessageStore.ReputMessageService.getReputEndOffset.
+        """
+        reads_all = self.config.read_uncommitted and self._release >= UNCOMMITTED_IS_READ
+        return None if reads_all else confirmed
 
     # The sync-state set ---------------------------------------------------------------
 

@@ -101,6 +101,7 @@ def test_settings_may_have_the_names_of_rocketmq_and_its_units() -> None:
         ({"listenPort": 10911}, "give host and port"),
         ({"brokerRole": "SLAVE"}, "a SLAVE has an id above 0, a master has 0"),
         ({"aclEnable": True}, "aclEnable=true is not supported"),
+        ({"lockInStrictMode": True}, "lockInStrictMode=true is not supported"),
         ({"autoCreateTopicEnable": "no"}, "auto_create_topic is a bool, not str 'no'"),
     ],
 )

@@ -415,6 +415,33 @@ def test_what_all_in_sync_have_is_confirmed_and_can_be_read() -> None:
     assert master.bodies() == [b"hello", b"later"]
 
 
+@pytest.mark.parametrize(
+    ("release", "reads_all", "bodies"),
+    [
+        ("5.2.0", True, [b"hello"]),
+        ("5.3.0", True, [b"hello", b"later"]),
+        ("5.3.3", True, [b"hello", b"later"]),
+        ("5.3.3", False, [b"hello"]),
+    ],
+)
+def test_since_5_3_0_what_is_not_confirmed_can_be_read_if_that_is_set(
+    release: str, reads_all: bool, bodies: list[bytes]
+) -> None:
+    master, end = led(**ALL, release=release, read_uncommitted=reads_all)
+    introduced(master, end, slave_id=2)
+    master.ha.set_sync_state_set({1, 2})
+    master.put(b"later")
+    assert master.ha.confirm_offset == end, "the slave has not reported yet"
+    assert master.bodies() == bodies
+
+    slave = Switcher(own_id=2, release=release, read_uncommitted=reads_all).follow(1)
+    slave.connect()
+    slave.ha.client.feed(encode_master_handshake(2 * end, [LogEpoch(1, 0)]))
+    slave.ha.client.feed(encode_transfer(0, LogEpoch(1, 0), end, master.log_bytes()))
+    assert slave.bodies() == bodies
+    assert slave.ha.confirm_offset == end
+
+
 def test_a_slave_that_is_asked_for_counts_before_the_controller_answers() -> None:
     master, end = led(**ALL)
     second, _ = introduced(master, end, slave_id=2)
