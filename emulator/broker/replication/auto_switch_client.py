@@ -51,6 +51,8 @@ NO_EPOCH = -1
 class AutoSwitchHaClient(HaClient):
     """Copies a master's log for *service* while it is open, as ``HaClient`` does."""
 
+    _encode_report = staticmethod(encode_slave_report)
+
     def __init__(self, service: ConfirmingHaService) -> None:
         super().__init__(service.store.copy(), service.config, service.scheduling, service.note)
         self.master_address = None  # a NameServer says it after each change of roles
@@ -224,11 +226,6 @@ class AutoSwitchHaClient(HaClient):
     def _look_now(self) -> None:
         if self.state is HAConnectionState.TRANSFER:
             super()._look_now()
-
-    def _report(self) -> None:
-        assert self.transport is not None, "only an open stream reports"
-        self.transport.send(encode_slave_report(self._reported))
-        self._wrote_ms = self._scheduling.now_ms()
 
 
 def _numbers(epochs: tuple[LogEpoch, ...]) -> tuple[int, ...]:

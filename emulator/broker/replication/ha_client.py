@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.settings.config import BrokerConfig
 
 LOOK_MS = 1_000  # HAClient.run: selector.select(1000)
+UNSENT_REPORTS_BYTES_MAX = 4_096  # ours: upstream's client blocks until all is written
 
 
 def _nobody() -> None:
@@ -47,6 +48,8 @@ class HaClient:
     The shell connects: it calls ``connected`` with each new stream, and waits for ``on_ended``;
     ``on_woken`` ends its pause before the next try.
     """
+
+    _encode_report = staticmethod(encode_report)
 
     def __init__(
         self, copied: CopiedLog, config: BrokerConfig, scheduling: Scheduling, note: Note
@@ -162,9 +165,11 @@ class HaClient:
             self._report()
 
     def _report(self) -> None:
+        """Report, unless the master leaves earlier reports unread: then again at the next look."""
         assert self.transport is not None, "only an open stream reports"
-        self.transport.send(encode_report(self._reported))
-        self._wrote_ms = self._scheduling.now_ms()
+        if self.transport.unsent_bytes() < UNSENT_REPORTS_BYTES_MAX:
+            self.transport.send(self._encode_report(self._reported))
+            self._wrote_ms = self._scheduling.now_ms()
 
     def _look_now(self) -> None:
         """Report if the last report is old; leave a master that is silent (5.x)."""

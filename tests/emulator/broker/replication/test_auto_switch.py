@@ -328,6 +328,23 @@ def test_a_slave_leaves_the_set_when_its_connection_ends() -> None:
     assert master.ha.sync_state_set == {1, 2, 3}
 
 
+def test_of_two_slaves_with_one_id_the_slower_holds_back_what_is_confirmed() -> None:
+    """Upstream's own: it compares the ids of connections, and nothing else."""
+    master, end = led(2, **ALL)
+    good, _ = introduced(master, end, slave_id=2)
+    bad, other = introduced(master, end, slave_id=2)
+    master.put(b"later")
+    good.feed(encode_slave_report(2 * end))
+    assert (master.ha.confirm_offset, master.bodies()) == (end, [b"hello"])
+    other.close()
+    assert master.wanted[-1] == {1}, "the id leaves, though the other connection is open"
+    assert master.ha.confirm_offset == end, "nothing is confirmed that one of them lacked"
+    good.feed(encode_slave_report(2 * end))
+    assert master.bodies() == [b"hello", b"later"]
+    assert bad not in master.ha.connections
+    assert good in master.ha.connections
+
+
 def test_a_slave_that_stays_behind_leaves_after_15_s_and_an_idle_one_stays() -> None:
     master, end = led(2, 3)
     slow, transport = introduced(master, end, slave_id=2)

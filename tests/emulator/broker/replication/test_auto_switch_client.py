@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rocketmq_emulator.broker.replication.ha_client import UNSENT_REPORTS_BYTES_MAX
 from rocketmq_emulator.broker.store.appender import PutRefused
 from rocketmq_emulator.disk.memory import MemoryDisk
 from rocketmq_emulator.facts import (
@@ -222,6 +223,19 @@ def test_a_slave_reports_after_each_frame_that_has_bytes() -> None:
     client.feed(encode_transfer(50, LogEpoch(1, 0), end, b""))
     client.feed(encode_transfer(50, LogEpoch(1, 0), end, data[50:second]))
     assert [position for _, position in reports(transport)] == [50, second]
+
+
+def test_a_master_that_reads_no_reports_is_sent_no_more_than_the_limit() -> None:
+    slave, transport, data, (_, second, end) = copying()
+    transport.unsent = UNSENT_REPORTS_BYTES_MAX
+    sent = len(transport.sent)
+    for at in range(second):
+        slave.ha.client.feed(encode_transfer(at, LogEpoch(1, 0), end, data[at : at + 1]))
+    assert len(transport.sent) == sent
+    assert slave.log_bytes() == data[:second]
+    transport.unsent = 0
+    slave.time.advance(6_000)
+    assert [position for _, position in reports(transport)][-1] == second
 
 
 def test_a_frame_that_does_not_continue_the_log_closes_the_connection() -> None:

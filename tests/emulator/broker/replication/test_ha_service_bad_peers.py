@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rocketmq_emulator.broker.replication.ha_client import UNSENT_REPORTS_BYTES_MAX
 from rocketmq_emulator.disk.memory import MemoryDisk
 from rocketmq_emulator.facts import MasterDisconnected, SlaveCannotContinue, SlaveDisconnected
 from rocketmq_emulator.protocol.replication import FRAME_BYTES_MAX, encode_frame, encode_report
-from tests.support.broker.replica_rigs import Master, Slave
+from tests.support.broker.replica_rigs import Master, Slave, reports
 from tests.support.broker.store_makers import LAST_4, LAST_5
 
 BOTH = pytest.mark.parametrize("release", [LAST_4, LAST_5])
@@ -140,3 +141,18 @@ def test_a_slave_that_sends_half_reports_for_ever_is_held_in_eight_bytes(release
     transport.close()
     assert [type(fact) for fact in master.facts_of(SlaveDisconnected)] == [SlaveDisconnected]
     assert master.ha.connections == []
+
+
+@BOTH
+def test_a_master_that_reads_no_reports_is_sent_no_more_than_the_limit(release: str) -> None:
+    slave = Slave(release=release, ha_silence_ms_max=10_000_000)
+    transport = slave.connect()
+    for position in range(1_000):
+        slave.client.feed(encode_frame(position, b"x"))
+        transport.unsent = sum(len(data) for _, data in transport.sent)
+        slave.time.advance(1_000)
+    assert transport.unsent == UNSENT_REPORTS_BYTES_MAX
+    assert slave.store.log.end_position == 1_000, "it goes on copying"
+    transport.unsent = 0
+    slave.time.advance(1_000)
+    assert reports(transport)[-1][1] == 1_000, "when it reads again it learns the newest"
