@@ -166,7 +166,7 @@ class ControllerTasks:
             await self._carry_out(self.manager.find_leader())
 
     async def _send_heartbeats(self) -> None:
-        if self._broker.is_isolated:
+        if self._broker.members.is_isolated:
             return
         heartbeat = self.manager.heartbeat()
         for address in self.manager.reachable:

@@ -112,18 +112,14 @@ class NameServerRegistration:
     async def run(self) -> None:
         """Run a round at the configured interval; never returns."""
         first_ms = self._broker.config.register_first_ms
-        await every_async(self._interval_ms, self._register_again, first_ms=first_ms)
-
-    async def _register_again(self) -> None:
-        if not self._broker.members.is_isolated:
-            await self.register()
+        await every_async(self._interval_ms, self.register, first_ms=first_ms)
 
     async def register(self) -> None:
         """One round: register the whole table at every NameServer.  Failures are facts.
 
         An isolated broker does not register.  Upstream: BrokerController.start.
         """
-        if not self._broker.is_isolated:
+        if not self._broker.members.is_isolated:
             await self._finish(self._begin(None))
 
     def register_soon(self) -> None:
@@ -143,7 +139,7 @@ class NameServerRegistration:
         Upstream: AdminBrokerProcessor.updateAndCreateTopic is synchronized.
         """
         names = [topic.topic_name or "" for topic in topics or ()]
-        if self._broker.is_isolated:  # the registration that ends the isolation has every topic
+        if self._broker.members.is_isolated:  # the registration that ends it has every topic
             if bell is not None:
                 self._broker.later(0, lambda _now_ms: self._broker.registered(names, bell))
             return

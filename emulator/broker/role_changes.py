@@ -45,7 +45,7 @@ class RoleChanges:
 
         Upstream: ReplicasManager.setFenced.
         """
-        self._broker.is_isolated = is_fenced
+        self._broker.members.is_isolated = is_fenced
 
     def set_controller_id(self, broker_id: int) -> None:
         """Tell the master this id when it is followed.  Upstream: setLocalBrokerId."""

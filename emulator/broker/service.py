@@ -113,8 +113,7 @@ async def serve_broker(
                 controlled = ControllerTasks(broker, client, nursery, rng)
                 controlled.connect(registration, tasks.change_special_services)
                 await controlled.start()
-            if not broker.members.is_isolated:
-                await registration.register()
+            await registration.register()
             nursery.start_soon(_keep_registered, broker, registration, http, open_nursery)
             tasks.start(nursery)
             online = _going_online(broker, client, nursery, registration, tasks, rng)
@@ -125,7 +124,7 @@ async def serve_broker(
             if broker.slave_synchronize is not None and not config.enable_controller_mode:
                 synchronize = partial(synchronize_with_master, own_address=broker.address)
                 nursery.start_soon(synchronize, broker.slave_synchronize, client, clock.now_ms)
-            if broker.members.is_isolated:
+            if broker.members.is_preparing:
                 with trio.move_on_after(PRE_ONLINE_S_MAX):
                     await online.wait()
             task_status.started(address)
@@ -284,7 +283,7 @@ def _going_online(
         await registration.register()
         online.set()
 
-    if broker.members.is_isolated:
+    if broker.members.is_preparing:
         nursery.start_soon(prepare)
     return online
 
@@ -368,10 +367,9 @@ class ScheduledTasks:
         broker.transactions.follow_clock(self._clock.ahead_ms)
         if (timers := broker.timers) is not None:
             timers.on_planned = partial(self._plan_timed, timers)
-        is_isolated = broker.members.is_isolated
-        if is_isolated and broker.timers is not None:
+        if broker.members.is_preparing and broker.timers is not None:
             broker.timers.is_dequeuing = False
-        if not (config.is_slave or broker.is_isolated or is_isolated):
+        if not (config.is_slave or broker.members.is_isolated):
             broker.has_special_services = True  # its store is read
             self._plan_special_services()
 

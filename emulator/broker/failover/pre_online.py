@@ -81,7 +81,7 @@ class PreOnline:
         self._failing: PreOnlineWaiting | None = None
 
     async def run(self) -> None:
-        """Return when the broker serves."""
+        """Return when the broker serves, or a controller has given it a role."""
         broker_id = self._broker.config.broker_id
         self._broker.note(PreOnlineBegan(broker_id))
         while isinstance(prepared := await self._wait_prepared(), PreOnlineWaiting):
@@ -89,6 +89,8 @@ class PreOnline:
                 self._broker.note(prepared)
             self._failing = prepared
             await trio.sleep(ROUND_MS / 1_000)
+            if not self._broker.members.is_isolated:
+                return
         took_ms = self._now_ms() - self._began_ms
         smallest, address = prepared
         self._broker.note(PreOnlineEnded(broker_id, smallest, took_ms))

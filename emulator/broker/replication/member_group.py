@@ -31,17 +31,24 @@ class MinBrokerChange(NamedTuple):
 class MemberGroup:
     """What one broker knows of the members of its name, itself included.
 
-    ``is_isolated``: it does not register, and is not told of changes, before it has prepared.
+    ``is_isolated``: it does not register, and is not told of changes, before it has prepared, or
+    in controller mode before it has a role: whichever comes first ends it.
     """
 
     def __init__(self, config: BrokerConfig) -> None:
         self._broker_id = config.broker_id
         self._reacts = config.slave_acting_master and config.broker_id != MASTER_ID
         starts_isolated = config.total_replicas > 1 and not config.skip_pre_online
-        self.is_isolated = config.slave_acting_master and starts_isolated
+        self._prepares = config.slave_acting_master and starts_isolated
+        self.is_isolated = self._prepares  # Upstream: BrokerController.isIsolated
         self.min_broker_id = MASTER_ID
         self.min_broker_address: str | None = None
         self.alive_count = config.total_replicas  # of replicas; Upstream: aliveReplicasNum
+
+    @property
+    def is_preparing(self) -> bool:
+        """Is it isolated until it has prepared?  Upstream: BrokerPreOnlineService.run."""
+        return self._prepares and self.is_isolated
 
     def begin(self, min_broker_id: int, address: str | None) -> None:
         """Set the smallest id as it is at the start.  Upstream: BrokerController.startService."""

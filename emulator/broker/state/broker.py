@@ -151,7 +151,6 @@ class Broker:
         )
         self._take_role()
         self.on_role_changed: list[Callable[[], object]] = []  # all are called
-        self.is_isolated = False  # it does not register; in controller mode until it has a role
         self.controlled: ControlledReplica | None = None  # in controller mode
         self.master_address: str | None = None  # of a slave's master, while it is registered
         self.ha: HaService | AutoSwitchHaService | None = None  # from ``connect_replicas`` on

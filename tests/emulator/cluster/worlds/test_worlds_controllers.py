@@ -300,6 +300,22 @@ def test_without_its_controller_a_master_goes_on_and_a_restarted_one_knows_it() 
     assert len(run.facts("MasterElected")) == 1
 
 
+def test_a_role_ends_the_isolation_of_a_broker_that_would_prepare_as_acting_masters_do() -> None:
+    async def script(run: ControlledRun) -> None:
+        run.start_producer()
+        await trio.sleep(20)
+        run.cluster.kill("broker-a")
+        await trio.sleep(60)
+
+    both = {"slave_acting_master": True, "total_replicas": 2}
+    run = run_controlled(script, broker_settings=both)
+    assert run.facts("PreOnlineBegan") == []
+    first = [at for at, fact in run.facts("BrokerRegistered") if fact["first"]]
+    assert max(first[:2]) < 1
+    assert run.roles("broker-a-1") == [("slave", 1), ("master", 2)]
+    assert run.sends[-1][1] == "SEND_OK"
+
+
 def test_a_controller_that_forgot_everything_changes_no_role_of_brokers_that_run() -> None:
     async def script(run: ControlledRun) -> None:
         run.start_producer()
