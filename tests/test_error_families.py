@@ -63,7 +63,6 @@ BASES = {  # base classes of all errors of one kind of call: never raised; subcl
 }
 WITHOUT_FAMILY = BASES | {  # each with the reason
     # Control flow that no user can catch:
-    "BadAttributes": "caught by the handler of the request, which answers it with a code",
     "LogEnd": "ends a scan of the log, for the code that began it",
     "NoForks": "caught by the code that forks, in a file that only loads the standard library",
     "PlannedFailure": "raised by the listener of a scenario because its plan says so",

@@ -14,7 +14,6 @@ import msgspec
 from rocketmq_emulator.broker.state.broker import Broker
 from rocketmq_emulator.broker.tables.checks import NOT_SET
 from rocketmq_emulator.broker.tables.topic_attributes import (
-    BadAttributes,
     altered,
     changes_of,
     is_mixed,
@@ -111,7 +110,7 @@ class TopicProcessor:
                     self._broker.bad_parameter_code, "MIXED message type is not supported."
                 )
             return changes, altered(None if known is None else known.attributes, changes, release)
-        except BadAttributes as error:
+        except ValueError as error:
             raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
 
     def delete(self, call: Call[DeleteTopicRequest]) -> Result:

@@ -18,10 +18,6 @@ MESSAGE_TYPE = "message.type"
 MIXED = "MIXED"
 
 
-class BadAttributes(ValueError):
-    """A request asks for a change of attributes that is refused; nothing was changed."""
-
-
 class _Attribute(NamedTuple):
     values: frozenset[str]
     is_changeable: bool = False
@@ -39,16 +35,16 @@ KNOWN: Mapping[str, _Attribute] = {
 
 
 def changes_of(text: str | None) -> dict[str, str]:
-    """The changes that a request names: values by signed names.  Raises ``BadAttributes``."""
+    """The changes that a request names: values by signed names.  Raises ``ValueError``."""
     changes: dict[str, str] = {}
     for part in text.split(",") if text else ():
         key, equals, value = part.partition("=")
         if equals and "+" not in key:
-            raise BadAttributes(f"add/alter attribute format is wrong: {key}")
+            raise ValueError(f"add/alter attribute format is wrong: {key}")
         if not equals and "-" not in key:
-            raise BadAttributes(f"delete attribute format is wrong: {key}")
+            raise ValueError(f"delete attribute format is wrong: {key}")
         if key in changes:
-            raise BadAttributes(f"key duplication: {key}")
+            raise ValueError(f"key duplication: {key}")
         changes[key] = value
     return changes
 
@@ -63,16 +59,16 @@ def altered(
 ) -> dict[str, str]:
     """The attributes of a topic after *changes*; *before* is None for a new topic.
 
-    Raises ``BadAttributes``.
+    Raises ``ValueError``.
     """
     after = dict(before or {})
     seen: set[str] = set()
     for signed, value in changes.items():
         sign, name = signed[:1], signed[1:]
         if not name or "+" in name or "-" in name:
-            raise BadAttributes("kv string format wrong.")
+            raise ValueError("kv string format wrong.")
         if name in seen:
-            raise BadAttributes(f"alter duplication key. key: {name}")
+            raise ValueError(f"alter duplication key. key: {name}")
         seen.add(name)
         _check_sign(sign, name, before)
         _check_value(name, value, release, is_new=before is None, is_deleted=sign == "-")
@@ -85,11 +81,11 @@ def altered(
 
 def _check_sign(sign: str, name: str, before: Mapping[str, str] | None) -> None:
     if before is None and sign != "+":
-        raise BadAttributes(f"only add attribute is supported while creating topic. key: {name}")
+        raise ValueError(f"only add attribute is supported while creating topic. key: {name}")
     if sign not in "+-":
-        raise BadAttributes(f"wrong format key: {name}")
+        raise ValueError(f"wrong format key: {name}")
     if sign == "-" and name not in (before or {}):
-        raise BadAttributes(f"attempt to delete a nonexistent key: {name}")
+        raise ValueError(f"attempt to delete a nonexistent key: {name}")
 
 
 def _check_value(
@@ -97,8 +93,8 @@ def _check_value(
 ) -> None:
     known = KNOWN.get(name)
     if known is None or release < known.since:
-        raise BadAttributes(f"unsupported key: {name}")
+        raise ValueError(f"unsupported key: {name}")
     if not is_new and not known.is_changeable:
-        raise BadAttributes(f"attempt to update an unchangeable attribute. key: {name}")
+        raise ValueError(f"attempt to update an unchangeable attribute. key: {name}")
     if not is_deleted and value not in known.values:
-        raise BadAttributes(f"value is not in set: [{', '.join(sorted(known.values))}]")
+        raise ValueError(f"value is not in set: [{', '.join(sorted(known.values))}]")
