@@ -26,6 +26,7 @@ from rocketmq_emulator.broker.role_changes import RoleChanges
 from rocketmq_emulator.errors.call_errors import RemoteError
 from rocketmq_emulator.net.tasks import every_async
 from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.settings.quirks import class_for
 
 if TYPE_CHECKING:
     import random
@@ -76,7 +77,8 @@ class ControllerTasks:
         self._has_looked = trio.Event()  # at all controllers once
         now_ms = client.clock.now_ms
         self.roles = RoleChanges(broker, now_ms)
-        self.manager = broker.controlled = ControlledReplica(
+        kind = class_for(ControlledReplica, "broker", broker.config.quirks)
+        self.manager = broker.controlled = kind(
             broker.config, broker.disk, self.roles, note=broker.note, rng=rng, now_ms=now_ms
         )
         self.manager.address = broker.address

@@ -145,7 +145,9 @@ async def serve_broker(
 def _note_started(config: BrokerConfig, address: str, disk: Disk, journal: Journal) -> None:
     journal.note(NodeStarted("broker", address, config.release))
     hours, awaited = config.retained_hours_max, slaves_awaited(config)
-    journal.note(StoreOpened(config.flush_disk_type, disk.needs_flush, hours, awaited))
+    in_sync = config.enable_controller_mode and config.all_ack_in_sync_state_set
+    opened = StoreOpened(config.flush_disk_type, disk.needs_flush, hours, awaited, in_sync)
+    journal.note(opened)
 
 
 async def _loaded(

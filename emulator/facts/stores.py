@@ -89,6 +89,7 @@ class StoreOpened(Fact, frozen=True, omit_defaults=True):
     outlives_process: bool  # the next process finds the written messages; else none
     retained_hours_max: int  # older messages may be deleted
     slaves_awaited: int = 0  # that have a message before SEND_OK; left out if 0
+    awaits_sync_state_set: bool = False  # all slaves of that set have it; left out if not
 
 
 class LogRecovering(Fact, frozen=True):

@@ -123,6 +123,18 @@ _ALL = (
         "a group that goes on at a slave loses no more progress than since its last copy",
     ),
     Quirk(
+        "truncate_nothing",
+        "broker",
+        "a slave of an elected master keeps all of its log, and copies what comes behind it",
+        "after an election a slave's log is the beginning of its master's again",
+    ),
+    Quirk(
+        "two_masters",
+        "broker",
+        "a broker that is told of an election takes the role of the master, whoever was elected",
+        "in one master epoch a name has one master",
+    ),
+    Quirk(
         "count_pulled_as_consumed",
         "consumer",
         "a lite pull consumer counts what it has pulled as consumed, polled or not",
@@ -186,6 +198,8 @@ _CLASSES = {  # in the folder ``quirks``, by module; loaded when a role with tha
     "filter_no_woken_pulls": ("brokers", "FiltersNoWokenPulls"),
     "acknowledge_uncopied": ("brokers", "AcknowledgesUncopied"),
     "copy_no_offsets": ("brokers", "CopiesNoOffsets"),
+    "truncate_nothing": ("elections", "TruncatesNothing"),
+    "two_masters": ("elections", "TakesEveryElection"),
     "count_pulled_as_consumed": ("clients", "CountsPulledAsConsumed"),
     "fail_when_interrupted": ("clients", "FailsWhenInterrupted"),
     "persist_in_series": ("clients", "PersistsInSeries"),

@@ -30,6 +30,7 @@ from rocketmq_emulator.scenarios.after.delivery_causes import (
     slow_delivery,
     worst_gap,
 )
+from rocketmq_emulator.scenarios.after.election_causes import wrong_election
 from rocketmq_emulator.scenarios.after.message_causes import (
     after_power_loss,
     early_commit,
@@ -82,6 +83,8 @@ OF_RULES: Mapping[str, DrawCause] = {
     "transactions": wrong_transaction,
     "transaction_checks": wrong_transaction,
     "lost_with_masters": lost_with_master,
+    "slave_logs": wrong_election,
+    "one_master_an_epoch": wrong_election,
 }
 OF_METRICS: Mapping[str, DrawCause] = {
     **dict.fromkeys(("overlap_s", "overlap_queue_s", "duplicates_two_owners"), two_owners),

@@ -105,6 +105,7 @@ SEEDS_A_BLOCK = 20
 OTHER_RELEASE = {"4.9.7": "5.3.3", "5.3.3": "4.9.7"}
 FIVE = Release.parse("5.0.0")
 SYNC_MASTERS, READABLE_SLAVES = 0.6, 0.5  # shares of the seeds, if masters have slaves
+ALL_ACK, FENCED, UNCLEAN = 0.5, 0.3, 0.2  # the same, if there are controllers
 TAGS = ("TagA", "TagB", "TagC")
 BUSY = 0.25  # the share of the time that listeners are busy, at most
 ROLLBACKS, UNKNOWNS, CRASHES = 0.2, 0.1, 0.05  # shares of transactions
@@ -165,9 +166,15 @@ class Clients:
             settings |= {"property_filter": True}
         if shape.slaves:
             settings |= self._replication()
+        of_controllers = {}
+        if shape.controllers:
+            settings |= self._promises()
+            of_controllers = self._elections()
         return ClusterPlan(
             brokers=shape.brokers,
             slaves=shape.slaves,
+            controllers=shape.controllers,
+            controller_settings=of_controllers,
             name_servers=shape.name_servers,
             release=self._release,
             broker_settings=settings,
@@ -183,6 +190,21 @@ class Clients:
         if rng.random() < READABLE_SLAVES and self._is_5x:
             settings |= {"slave_read": True}
         return settings
+
+    def _promises(self) -> dict[str, Any]:
+        """With controllers all of the sync-state set acknowledges, or not; by its own chance."""
+        rng = Random(f"weather promises {self._seed}")
+        settings: dict[str, Any] = {"in_sync_replicas": rng.choice((1, 2))}
+        if rng.random() < ALL_ACK:
+            settings |= {"all_ack_in_sync_state_set": True}
+        if settings["in_sync_replicas"] == 2 and rng.random() < FENCED:
+            settings |= {"min_in_sync_replicas": 2}
+        return settings
+
+    def _elections(self) -> dict[str, Any]:
+        """Controllers elect brokers that lack messages, or not; by their own chance."""
+        rng = Random(f"weather elections {self._seed}")
+        return {"elect_unclean_master": True} if rng.random() < UNCLEAN else {}
 
     # Groups ----------------------------------------------------------------------------------
 

@@ -241,6 +241,32 @@ FAULTS_OF_SLAVES: Mapping[str, SlaveFault] = {
 }
 
 
+# With controllers ------------------------------------------------------------------------
+
+
+def _controller_and_broker(rng: Random, controller: str, broker: str) -> tuple[str, str]:
+    return (controller, broker) if rng.random() < 0.5 else (broker, controller)
+
+
+FAULTS_OF_CONTROLLERS: Mapping[str, SlaveFault] = {  # ``make`` gets a controller and a broker
+    "kill": SlaveFault(2, (1, 30), lambda _, controller, __: Kill(node=controller)),
+    "stop": SlaveFault(1, (1, 20), lambda _, controller, __: Stop(node=controller)),
+    "pause": SlaveFault(2, (0.5, 30), lambda _, controller, __: Pause(node=controller)),
+    "power_off": SlaveFault(1, (2, 20), lambda _, controller, __: PowerOff(node=controller)),
+    "cut": SlaveFault(
+        2, (0.5, 25), lambda _, controller, broker: CutLink(between=(controller, broker))
+    ),
+    "partition": SlaveFault(
+        2,
+        (2, 30),
+        lambda rng, controller, broker: Partition(
+            between=_controller_and_broker(rng, controller, broker), one_way=rng.random() < 0.5
+        ),
+    ),
+}
+ELECTIONS_A_MINUTE = 3.0  # by hand
+
+
 # Combinations: events at short intervals ----------------------------------------------
 
 

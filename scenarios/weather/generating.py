@@ -22,6 +22,7 @@ from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.scenarios.plan.plan import (
     AnyAction,
     ConsumersPlan,
+    Elect,
     Expectation,
     GrowTopic,
     Join,
@@ -36,11 +37,14 @@ from rocketmq_emulator.scenarios.weather.clients import Clients
 from rocketmq_emulator.scenarios.weather.coverage import STATES
 from rocketmq_emulator.scenarios.weather.events import (
     COMBINATIONS,
+    ELECTIONS_A_MINUTE,
     FAULTS_BY_CHANCE,
+    FAULTS_OF_CONTROLLERS,
     FAULTS_OF_SLAVES,
     LAST_COMBINATIONS,
     Combination,
     CombinationContext,
+    SlaveFault,
     WeatherEvent,
     WeatherTargets,
 )
@@ -58,6 +62,7 @@ def weather(seed: int, release: str = "4.9.7", shape: WeatherShape | None = None
     spec = ClusterSpec(
         brokers=shape.brokers,
         slaves=shape.slaves,
+        controllers=shape.controllers,
         name_servers=shape.name_servers,
         release=release,
     )
@@ -104,6 +109,7 @@ def _expected(shape: WeatherShape, steps: tuple[Step, ...]) -> Iterator[Expectat
 AT_STATE_CHANCE = 0.7  # of a random fault to be placed in a state; else at any time
 TRIES_MAX = 20
 FIRST_MS = 3_000  # no fault and no action before it
+COPIED_MS = 16_000  # slaves copy the topics 13 s after their start; one elected before lacks them
 COMBINATIONS_FROM_MS = 8_000  # no combination begins before it: then all members have started
 CALM_MS = 14_000  # members have joined 10 s before, and queues have their owners
 BACKLOG_MS = 5_000  # how long a node is down until there is a backlog
@@ -135,7 +141,7 @@ class _Timeline:
         self.rng = Random(f"weather {seed}")  # a text: the same on all platforms
         self.shape, self.targets, self.spec, self.combinations = shape, targets, spec, combinations
         self.combination_rng = Random(f"weather scenes {seed}")
-        self.first_ms = FIRST_MS
+        self.first_ms = COPIED_MS if spec.controllers else FIRST_MS
         self.end_ms = shape.seconds * 1_000
         self.placed: list[WeatherEvent] = []
         self.gone: set[str] = set()
@@ -153,7 +159,7 @@ class _Timeline:
         calm = [aim for aim in aims if aim.state == "calm" and self.end_ms > 2 * CALM_MS]
         for aim in calm:
             self._aimed(aim)
-            self.first_ms = CALM_MS + 1
+            self.first_ms = max(self.first_ms, CALM_MS + 1)
         for name, combination in COMBINATIONS.items():
             self._combination(name, combination)
         self._actions(
@@ -168,6 +174,9 @@ class _Timeline:
             self._combination(name, combination)
         if self.spec.slaves:
             self._faults_of_slaves()
+        if self.spec.controllers:
+            self._faults_of_controllers()
+            self._elections()
         return self.placed
 
     # Combinations ------------------------------------------------------------------------------
@@ -230,21 +239,55 @@ class _Timeline:
 
         They have a chance of their own, after all others: the others are as without slaves.
         """
-        rng = Random(f"weather slaves {self.seed}")
+
+        def ends(rng: Random) -> tuple[str, str]:
+            slave = rng.choice(self.spec.slave_names)
+            return self.spec.master_of(slave)[0], slave
+
+        self._more_faults(Random(f"weather slaves {self.seed}"), FAULTS_OF_SLAVES, ends, 2)
+
+    def _faults_of_controllers(self) -> None:
+        """Place a quarter as many again: of controllers, and of their links to brokers."""
+
+        def ends(rng: Random) -> tuple[str, str]:
+            return rng.choice(self.spec.controller_names), rng.choice(self.spec.broker_names)
+
+        rng = Random(f"weather controllers {self.seed}")
+        self._more_faults(rng, FAULTS_OF_CONTROLLERS, ends, 4)
+
+    def _more_faults(
+        self,
+        rng: Random,
+        table: Mapping[str, SlaveFault],
+        ends: Callable[[Random], tuple[str, str]],
+        part: int,
+    ) -> None:
+        """Place one fault of *table* for *part* of the others; *ends* chooses its nodes."""
         given = self.shape.weights
-        weights = {word: given.get(word, row.weight) for word, row in FAULTS_OF_SLAVES.items()}
+        weights = {word: given.get(word, row.weight) for word, row in table.items()}
         if not any(weights.values()):
             return
         last_ms = self.end_ms - 1_000
-        for _ in range(round(self.shape.faults_per_minute * self.shape.seconds / 120)):
-            row = FAULTS_OF_SLAVES[rng.choices(list(weights), list(weights.values()))[0]]
-            slave = rng.choice(self.spec.slave_names)
-            fault = row.make(rng, self.spec.master_of(slave)[0], slave)
+        for _ in range(round(self.shape.faults_per_minute * self.shape.seconds / 60 / part)):
+            row = table[rng.choices(list(weights), list(weights.values()))[0]]
+            fault = row.make(rng, *ends(rng))
             at_ms = rng.randrange(self.first_ms, last_ms)
             until_ms = min(at_ms + int(rng.uniform(*row.lasts_s) * 1_000), self.end_ms)
             placed = WeatherEvent(at_ms, until_ms, fault)
             if not self._collides(placed):
                 self.placed.append(placed)
+
+    def _elections(self) -> None:
+        """Place elections by hand, of any broker of a name."""
+        rng = Random(f"weather elections by hand {self.seed}")
+        if not self.shape.acts_per_minute:
+            return
+        for _ in range(round(ELECTIONS_A_MINUTE * self.shape.seconds / 60)):
+            broker = rng.choice(self.spec.master_names)
+            nodes = [n for n in self.spec.broker_names if self.spec.master_of(n)[0] == broker]
+            at_ms = rng.randrange(self.first_ms, self.end_ms)
+            elect = Elect(broker=broker, node=rng.choice(nodes))
+            self.placed.append(WeatherEvent(at_ms, at_ms + 2_000, elect))
 
     def _aimed(self, aim: CoverageTarget) -> None:
         """Place the fault of *aim* in its state, or else at another time."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rocketmq_emulator.cluster.spec import SLAVES_MAX
+from rocketmq_emulator.cluster.spec import CONTROLLERS, SLAVES_MAX
 from rocketmq_emulator.settings.quirks import QUIRKS
 from rocketmq_emulator.settings.setting_rules import Range, SettingRules, ranges
 
@@ -28,6 +28,7 @@ class WeatherShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     seconds: int = 60  # with faults; the wait for quiet follows
     brokers: int = 3
     slaves: int = 0  # of each broker; with them more faults: of slaves, their masters and links
+    controllers: int = 0  # 0, 1 or 3; with them elections by hand, and faults of controllers
     name_servers: int = 2
     members_max: int = 8  # of any group: the number of members is drawn from 1 to this
     billing: int = 8  # members of this group at most; 0: no such group; concurrent push consumers
@@ -48,6 +49,8 @@ class WeatherShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise ValueError(text)
         if self.billing + self.stepping + self.news + self.reading == 0:
             raise ValueError("weather needs a member of at least one group")
+        if self.controllers not in CONTROLLERS:
+            raise ValueError("weather has 0, 1 or 3 controllers")
 
 
 RULES = SettingRules(
@@ -64,6 +67,10 @@ RULES = SettingRules(
 SMALL = WeatherShape(
     seconds=30, rate=4, brokers=2, members_max=3
 )  # the cheapest shape in which each pair of a fault and a state still occurs
+
+ELECTING = msgspec.structs.replace(  # faults begin when slaves have copied the topics
+    SMALL, slaves=1, controllers=1, seconds=40
+)
 
 
 # Planted bugs, and the first seed of the small shape that finds each ------------------
@@ -99,4 +106,10 @@ PLANTED_AT_SLAVES: Mapping[str, Planted] = {  # the same shape, with a slave of 
     "acknowledge_uncopied": Planted({"4.9.7": 1, "5.3.3": 1}, "copies", "as it waits for"),
     "copy_no_offsets": Planted({"4.9.7": 60}, "copied_offsets", "when a slave last copied"),
 }
-assert PLANTED.keys() | PLANTED_AT_SLAVES.keys() <= QUIRKS.keys(), "each planted bug is a quirk"
+PLANTED_AT_ELECTIONS: Mapping[str, Planted] = {  # ``ELECTING``: with a slave and a controller
+    "truncate_nothing": Planted({"5.3.3": 1}, "slave_logs", "truncated to that"),
+    "two_masters": Planted({"5.3.3": 1}, "one_master_an_epoch", "one broker of a name"),
+}
+assert {*PLANTED, *PLANTED_AT_SLAVES, *PLANTED_AT_ELECTIONS} <= QUIRKS.keys(), (
+    "each planted bug is a quirk"
+)

@@ -40,8 +40,13 @@ def replicated_to(replicas: int) -> str:
 def slaves_awaited(config: BrokerConfig) -> int:
     """How many slaves have a put when it is acknowledged with SUCCESS.
 
+    With controllers a master is always a SYNC_MASTER; with allAckInSyncStateSet it waits for the
+    sync-state set instead, which has any number of slaves.
+
     Upstream: CommitLog.submitReplicaRequest (4.x), CommitLog.handleHA (5.x).
     """
+    if config.enable_controller_mode:
+        return 0 if config.all_ack_in_sync_state_set else max(config.in_sync_replicas, 1) - 1
     if config.broker_role != "SYNC_MASTER":
         return 0
     if config.parsed_release < HA_ACKS_ARE_COUNTED:

@@ -17,6 +17,7 @@ from rocketmq_emulator.broker.replication.auto_switch_connection import AutoSwit
 from rocketmq_emulator.broker.replication.confirming import ConfirmingHaService
 from rocketmq_emulator.broker.store.store import HAS_NO_ROLE
 from rocketmq_emulator.protocol.bodies.stats import HARuntimeInfo
+from rocketmq_emulator.settings.quirks import class_for
 
 if TYPE_CHECKING:
     from rocketmq_emulator.broker.replication.scheduling import Scheduling
@@ -45,7 +46,7 @@ class AutoSwitchHaService(ConfirmingHaService):
     ) -> None:
         super().__init__(store, disk, config, scheduling, note=note, wants=wants)
         store.follow(HAS_NO_ROLE)
-        self.client = AutoSwitchHaClient(self)
+        self.client = class_for(AutoSwitchHaClient, "broker", config.quirks)(self)
 
     def _connection(self, transport: Transport) -> AutoSwitchHaConnection:
         return AutoSwitchHaConnection(transport, self)

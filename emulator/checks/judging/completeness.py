@@ -26,6 +26,7 @@ from rocketmq_emulator.checks.state.stored_messages import KEY_CHARS, PROCESS_CH
 from rocketmq_emulator.checks.state.violation import AffectedRules, Gap, Table, Violation
 from rocketmq_emulator.facts import (
     BrokerRegistered,
+    BrokerRoleChanged,
     ConsumerStarted,
     ConsumerStopped,
     Fact,
@@ -92,6 +93,7 @@ class Completeness:
             PowerLost: self._ends,
             NodeKilled: self._killed,
             FaultBegan: self._fault_began,
+            BrokerRoleChanged: self._role_changed,
         }
 
     def note_out_of_order(self, entry: Entry, last: Entry | None, before: Entry | None) -> None:
@@ -158,14 +160,12 @@ class Completeness:
         self._note("hole", entry.node, text, 0)
 
     def _began_again(self, entry: Entry, last: Entry) -> None:
-        node = entry.node
+        node = self._cluster.roles.seen_as.get(entry.node, entry.node)
         if node in self._ended or isinstance(entry.fact, PowerLost):
             self._ended.discard(node)
         else:
-            text = (
-                f"{node} was started again at {entry.mono_us / 1e6:.3f} s and no fact shows how "
-            )
-            text += "it had ended: its last entries may be missing"
+            text = f"{entry.node} was started again at {entry.mono_us / 1e6:.3f} s and no fact "
+            text += "shows how it had ended: its last entries may be missing"
             self._note("again", node, text, last.mono_us)
 
     def _second_run(self, entry: Entry, fact: RunStarted) -> None:
@@ -201,6 +201,10 @@ class Completeness:
 
     def _killed(self, fact: NodeKilled, entry: Entry) -> None:
         self._ended.add(fact.node)
+
+    def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
+        if (move := self._cluster.roles.move) is not None:
+            self._ended = set(map(move.after, self._ended))
 
     def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
         held = self._cluster.faults.get(fact.fault_id)

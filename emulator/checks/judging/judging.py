@@ -69,6 +69,7 @@ class Judging:
         self._tables: list[tuple[str, Table]] = [
             ("scene", self.cluster.table()),
             ("replicas", self.cluster.replicas.table()),
+            ("sync-state sets", self.cluster.in_sync.table()),
             ("start-ups", self.start_ups.table()),
             ("messages", self.messages.table()),
             ("progress", self.progress.table()),

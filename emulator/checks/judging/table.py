@@ -15,6 +15,7 @@ from rocketmq_emulator.checks.rules.commits import CommitsFollowDelivery
 from rocketmq_emulator.checks.rules.delays_and_retries import DelaysAreKept, Retries
 from rocketmq_emulator.checks.rules.delivery import NothingIsLost
 from rocketmq_emulator.checks.rules.duplicates import DuplicatesAreExplained
+from rocketmq_emulator.checks.rules.elections import OneMasterAnEpoch
 from rocketmq_emulator.checks.rules.failover import (
     BrokerShares,
     ProducerFailover,
@@ -74,6 +75,7 @@ KINDS: tuple[type[Checker], ...] = (
     SlaveLogsAgree,
     OffsetsAreCopied,
     OneMaster,
+    OneMasterAnEpoch,
     MasterAbsences,
     *MONITORS.values(),
 )

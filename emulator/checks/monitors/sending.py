@@ -203,7 +203,7 @@ class HealthyAttemptsSucceed(Monitor):
         nodes = {entry.node, queue.broker, *topics.name_servers, *self._awaited(queue.broker)}
         if self.cluster.disturbed(nodes, began_us, entry.mono_us):
             return
-        if self._lacks_slaves(queue.broker, began_us):
+        if self._lacks_slaves(queue.broker, began_us) or self._lacks_set(fact):
             self.count_excused()
             return
         if self.cluster.disturbed(nodes, began_us - FAULT_EFFECT_US_MAX, began_us):
@@ -218,16 +218,23 @@ class HealthyAttemptsSucceed(Monitor):
     def _awaited(self, broker: str) -> Iterable[str]:
         """The slaves for which *broker* waits: their faults make sends late."""
         store, master = self.cluster.stores.get(broker), self.cluster.replicas.of(broker)
-        waits = store is not None and store.slaves_awaited and master is not None
+        waits = store is not None and (store.slaves_awaited or store.awaits_sync_state_set)
         return master.slaves if waits and master is not None else ()
+
+    def _lacks_set(self, fact: SendAttempted) -> bool:
+        """Whether the sync-state set is smaller than minInSyncReplicas: nothing was written."""
+        return SET_TOO_SMALL in fact.outcome and self.cluster.replicas.may_move(fact.queue.broker)
 
     def _lacks_slaves(self, broker: str, began_us: int) -> bool:
         """Whether *broker* waits for slaves, and too few were connected all the time."""
         store, master = self.cluster.stores.get(broker), self.cluster.replicas.of(broker)
-        if store is None or not store.slaves_awaited:
+        if store is None or not (store.slaves_awaited or store.awaits_sync_state_set):
             return False
         is_calm = master is not None and master.changed_us < began_us
         return master is None or len(master.connected) < store.slaves_awaited or not is_calm
+
+
+SET_TOO_SMALL = "in-sync replicas not enough"  # CommitLog.asyncPutMessage
 
 
 # Whole sends --------------------------------------------------------------------------

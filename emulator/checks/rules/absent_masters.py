@@ -272,6 +272,13 @@ class MasterAbsences(Checker):
             "max",
         ),
         Metric(
+            "sent_after_election_s",
+            "s",
+            "the longest from the election of another master to the next send that it stores",
+            "node",
+            "max",
+        ),
+        Metric(
             "read_from_slaves", "messages", "that pulls got from a slave of this master", "node"
         ),
         Metric(
@@ -289,6 +296,7 @@ class MasterAbsences(Checker):
         self._unwritten: dict[str, int] = {}  # by broker name: since when, in mono_us
         self._unread: dict[str, int] = {}
         self._unelected: dict[str, int] = {}
+        self._unsent: dict[str, int] = {}  # since the election of another master
         self._paused_us: dict[str, int] = {}  # by node: since when
 
     def table(self) -> Table:
@@ -348,6 +356,8 @@ class MasterAbsences(Checker):
     def _elected(self, fact: MasterElected, entry: Entry) -> None:
         if fact.broker in self._unelected:
             self._measure("election_s", self._unelected, fact.broker, entry.mono_us)
+        if fact.broker in self._unwritten:
+            self._unsent[fact.broker] = entry.mono_us
 
     def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
         if (move := self.cluster.roles.move) is not None:
@@ -356,6 +366,10 @@ class MasterAbsences(Checker):
     def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
         if self._unwritten and fact.queue.broker in self._unwritten and fact.outcome in STORED:
             self._measure("without_writes_s", self._unwritten, fact.queue.broker, entry.mono_us)
+            if fact.queue.broker in self._unsent:
+                self._measure(
+                    "sent_after_election_s", self._unsent, fact.queue.broker, entry.mono_us
+                )
 
     def _pulled(self, fact: PullAnswered, entry: Entry) -> None:
         if not fact.message_count:

@@ -86,6 +86,7 @@ class LocksAreSafe(Checker):
         self._started_us: dict[str, int] = {}  # brokers
         self._released_us: dict[tuple[str, Queue, str], deque[int]] = {}  # by a client
         self._late_unlocks: set[tuple[str, Queue, str]] = set()  # until its next lock request
+        self._elsewhere: set[tuple[str, Queue, str]] = set()  # granted by a replaced master
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -109,8 +110,14 @@ class LocksAreSafe(Checker):
         self.add_to_metric("locks_refused", len(fact.refused), fact.group)
         for queue in fact.refused:
             self._late_unlocks.discard((fact.group, queue, fact.client))
-            self._refused(fact, queue, entry)
+            if not self._is_no_master(entry, queue):
+                self._refused(fact, queue, entry)
         for queue in fact.granted:
+            if self._is_no_master(entry, queue):
+                self._elsewhere.add((fact.group, queue, fact.client))
+                self._granted[fact.group, queue, fact.client] = entry.mono_us
+                continue
+            self._elsewhere.discard((fact.group, queue, fact.client))
             client, granted = self._holders.get((fact.group, queue), (fact.client, key))
             is_valid = entry.mono_us - granted.mono_us < BROKER_LOCK_US
             self.tried += 1
@@ -131,6 +138,13 @@ class LocksAreSafe(Checker):
             self._holders[fact.group, queue] = fact.client, key
             self._granted[fact.group, queue, fact.client] = entry.mono_us
             self._late_unlocks.discard((fact.group, queue, fact.client))
+
+    def _is_no_master(self, entry: Entry, queue: Queue) -> bool:
+        """Whether another broker is the master of the name: this one still grants its locks.
+
+        Controllers have replaced it, and the member's routes do not show that yet.
+        """
+        return entry.node != queue.broker and self.cluster.replicas.may_move(queue.broker)
 
     def _refused(self, fact: QueuesLocked, queue: Queue, entry: Entry) -> None:
         """Report a lock refused for another member's lock that has expired.
@@ -155,7 +169,8 @@ class LocksAreSafe(Checker):
     def _unlocked(self, fact: QueuesUnlocked, entry: Entry) -> None:
         for queue in fact.queues:
             holder = self._holders.get((fact.group, queue))
-            if holder is not None and holder[0] == fact.client:
+            is_here = not self._is_no_master(entry, queue)
+            if holder is not None and holder[0] == fact.client and is_here:
                 del self._holders[fact.group, queue]
             known = fact.group, queue, fact.client
             for released_us in self._released_us.get(known, ()):
@@ -190,7 +205,8 @@ class LocksAreSafe(Checker):
         ) > 0 and not self._is_excused(entry, granted_us, over_us, fact.group):
             what = f"with a lock of {(entry.mono_us - granted_us) // 1_000_000} s ago: {place}"
         elif holder is not None and holder[0] != client and holder[1].mono_us > granted_us:
-            if self._started_us.get(fact.queue.broker, 0) > granted_us:
+            is_elsewhere = (fact.group, fact.queue, client) in self._elsewhere
+            if is_elsewhere or self._started_us.get(fact.queue.broker, 0) > granted_us:
                 self.add_to_metric("forgotten_locks", 1, fact.group)
                 return
             if (fact.group, fact.queue, client) in self._late_unlocks:

@@ -17,7 +17,7 @@ import msgspec
 
 from rocketmq_emulator.checks.state.checker import Checker, CheckerContext, Metric, key_of
 from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING
-from rocketmq_emulator.checks.state.promises import copies_promised
+from rocketmq_emulator.checks.state.promises import copies_promised, promises_sync_state_set
 from rocketmq_emulator.checks.state.replicas import MasterLog, SlaveLog
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
@@ -89,7 +89,8 @@ class CopiesArePromised(Checker):
     name = "copies"
     rule = (
         "a message that a SYNC_MASTER acknowledges with SEND_OK or FLUSH_DISK_TIMEOUT is whole in "
-        "the logs of as many slaves as it waits for"
+        "the logs of as many slaves as it waits for; with allAckInSyncStateSet in those of all "
+        "slaves of the sync-state set"
     )
     metrics = (
         Metric("copied_acks", "messages", "acknowledged with the promise of a copy", "node"),
@@ -112,13 +113,17 @@ class CopiesArePromised(Checker):
 
     def _stored(self, fact: MessageStored, entry: Entry) -> None:
         store = self.cluster.stores.get(entry.node)
-        if store is not None and store.slaves_awaited:
+        if store is not None and (store.slaves_awaited or store.awaits_sync_state_set):
             self._ends.stored(fact, entry.node)
 
     def _sent(self, fact: Sent, entry: Entry) -> None:
         broker = fact.queue.broker
-        end, wanted = self._ends.taken(fact), copies_promised(self._store(broker), fact.status)
-        if end is None or not wanted or _is_retry(fact):
+        end, store = self._ends.taken(fact), self._store(broker)
+        if end is None or _is_retry(fact) or self._is_of_replaced(fact):
+            return
+        if promises_sync_state_set(store, fact.status):
+            self._check_set(fact, end, entry)
+        if not (wanted := copies_promised(store, fact.status)):
             return
         self.count_tried()
         self.add_to_metric("copied_acks", 1, broker)
@@ -141,6 +146,30 @@ class CopiesArePromised(Checker):
             entry,
             node=broker,
         )
+
+    def _check_set(self, fact: Sent, end: int, entry: Entry) -> None:
+        """The slaves of the sync-state set have it: the master waits for those that it knows."""
+        broker, slaves = fact.queue.broker, self.cluster.replicas.slaves
+        began_us = entry.mono_us - fact.took_ms * 1_000
+        members = [
+            slaves[node] for node in self.cluster.in_sync.slaves_of(broker) if node in slaves
+        ]
+        if not members:
+            return
+        self.count_tried()
+        self.add_to_metric("copied_acks", 1, broker)
+        for slave in members:
+            if slave.common_end < end and not slave.lost_us >= began_us > 0:
+                self.report_violation(
+                    f"{broker} acknowledged {fact.uniq_key} with {fact.status}, which ends at "
+                    f"byte {end:,} of its log: {slave.node} has {slave.common_end:,} bytes, and "
+                    "is in the sync-state set",
+                    entry,
+                    node=broker,
+                )
+
+    def _is_of_replaced(self, fact: Sent) -> bool:
+        return isinstance(fact, MessageSent) and self.cluster.roles.is_of_replaced(fact)
 
     def _store(self, broker: str) -> StoreOpened | None:
         return self.cluster.stores.get(broker)
@@ -227,6 +256,8 @@ class LostWithMasters(Checker):
             return
         store = self.cluster.stores.get(broker)
         promised = 0 if _is_retry(fact) else copies_promised(store, fact.status)
+        if not _is_retry(fact) and promises_sync_state_set(store, fact.status):
+            promised = len([*self.cluster.in_sync.slaves_of(broker)])
         known = self._acknowledged.setdefault(broker, [])
         known.append(_Acknowledged(end, promised, fact.uniq_key, key_of(entry)))
         if len(known) > ACKNOWLEDGED_MAX:
@@ -291,11 +322,31 @@ class LostWithMasters(Checker):
             return
         self._dead.discard(move.name)
         known = self._acknowledged.get(move.name, [])
-        self._acknowledged[move.name] = [each for each in known if each.end <= master.end]
+        self._acknowledged[move.name] = [each for each in known if each.end <= master.kept]
+        store = self.cluster.stores.get(move.name)  # that of the former master
+        in_set = store is not None and store.awaits_sync_state_set
+        others = len(master.slaves)
         for each in known:
-            if each.end > master.end:
-                self.count_tried()
+            if each.end <= master.kept:
+                continue
+            self.count_tried()
+            is_promised = each.promised and (in_set or each.promised >= others)
+            if is_promised and self._must_have(master, each):
+                self.report_violation(
+                    f"{move.node} was elected as the master of {move.name} with {master.kept:,} "
+                    f"bytes; it lacks {each.key}, which ends at byte {each.end:,}, and "
+                    f"{each.promised} copies were promised",
+                    each.sent,
+                    entry,
+                )
+            else:
                 self.add_to_metric("lost_with_masters", 1, move.name)
+
+    def _must_have(self, master: MasterLog, each: _Acknowledged) -> bool:
+        """Whether an elected slave has it: it was in the set, and no slave lost its log's end."""
+        return self.cluster.in_sync.was_elected_from_set(master.node) and not (
+            self._slave_lost_too(master, each) or master.lost_us >= each.sent.mono_us
+        )
 
     @staticmethod
     def _slave_lost_too(master: MasterLog, each: _Acknowledged) -> bool:
@@ -328,7 +379,7 @@ class SlaveLogsAgree(Checker):
     name = "slave_logs"
     rule = (
         "a slave's log is the beginning of its master's: it grows without gaps, never beyond it, "
-        "and has as many messages"
+        "and has as many messages; after an election it is truncated to that before it grows"
     )
     metrics = (
         Metric(
@@ -345,6 +396,7 @@ class SlaveLogsAgree(Checker):
         super().__init__(shared)
         self._ends: dict[str, _LogEnds] = {}  # by node: where each message of its log ends
         self._copies: dict[str, _Copy] = {}
+        self._differing: set[str] = set()  # slaves of which it was reported
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -375,7 +427,12 @@ class SlaveLogsAgree(Checker):
         slave = self.cluster.replicas.slaves.get(entry.node)
         if slave is None:
             return
+        if slave.differs_from is not None and self.cluster.replicas.may_move(slave.master):
+            self._goes_on_differently(slave, fact, entry)
         copy = self._copies.setdefault(entry.node, _Copy())
+        own = self.cluster.stores.get(entry.node)
+        if own is not None and own.awaits_sync_state_set:
+            copy.message_count = None  # only those up to the confirm offset can be read
         self.count_tried()
         begins = fact.position - fact.copied_bytes
         if copy.end not in (None, 0, begins):
@@ -397,6 +454,19 @@ class SlaveLogsAgree(Checker):
         if master is not None and fact.position > master.end and copy.beyond is None:
             copy.beyond = fact.position, key_of(entry)
         self._compare_counts(slave.master, copy, entry)
+
+    def _goes_on_differently(self, slave: SlaveLog, fact: LogCopied, entry: Entry) -> None:
+        """With controllers a slave truncates its log before it copies: so epochs are compared.
+
+        Upstream: AutoSwitchHAClient.doTruncate.
+        """
+        if slave.node not in self._differing:
+            self._differing.add(slave.node)
+            self.report_violation(
+                f"{slave.node} appended bytes of its master at {fact.position:,}; from byte "
+                f"{slave.differs_from:,} on its log is not its master's, and was not truncated",
+                entry,
+            )
 
     def _measure(self, node: str, count: int) -> None:
         known = self.measured.get(f"other_log_bytes.{node}", 0.0)
@@ -442,8 +512,12 @@ class SlaveLogsAgree(Checker):
         ends = self._ends.setdefault(move.name, _LogEnds())
         left = master.slaves[move.left]
         self._copies.pop(move.slave, None)
-        self._copies[move.left] = _Copy(left.end, ends.count)
-        ends.cut(master.end)
+        store = self.cluster.stores.get(move.name)
+        count = None if store is not None and store.awaits_sync_state_set else ends.count
+        self._copies[move.left] = _Copy(left.end, count)
+        ends.cut(master.kept)
+        if master.kept < master.end:
+            ends.before_end = NEVER  # it goes on with messages of which nothing is known
 
     def _truncated(self, fact: LogTruncated, entry: Entry) -> None:
         self._cut(entry.node, fact.position)

@@ -92,13 +92,13 @@ class LogEnds:
         """
         if (master := self._cluster.replicas.moved()) is None:
             return
-        end = master.end
-        for records, offset in self._unflushed.lost(entry.node, end):
+        end, kept = master.end, master.kept
+        for records, offset in self._unflushed.lost(entry.node, kept):
             if offset not in records.acked and (key := records.key_at(offset)) is not None:
                 self._cluster.roles.leave_behind(records.queue, offset, key)
             self.cut_queue(records, offset)
-        if (unnoted := end - self._ends.get(entry.node, end)) > 0:
-            self._was_killed_before_it_noted(entry.node, unnoted)  # lost by the former master
+        if (unnoted := end - min(self._ends.get(entry.node, end), kept)) > 0:
+            self._was_killed_before_it_noted(entry.node, unnoted)  # not of the former master
         self._ends[entry.node] = end
         self._without_power.discard(entry.node)
         if end:
@@ -217,6 +217,7 @@ class LogEnds:
 DELIVERIES_MAX = 100_000  # delivered messages that are kept
 DUE_US = 1_500_000  # precision of due times in a broker and in the journal
 FORGOTTEN_US = 25_000_000
+NEVER_US = 1 << 62  # when a process ends that has not
 
 
 class Deliveries:
@@ -262,7 +263,7 @@ class Deliveries:
         return forgotten_us is not None
 
     def _forgotten(self, delivered_at_us: list[int], entry: Entry) -> int | None:
-        ended_us = self._cluster.ended_us(entry.node, entry.mono_us)
-        if ended_us >= entry.mono_us:
+        ended_us = self._cluster.ended_us(entry.node, NEVER_US)
+        if ended_us > entry.mono_us:
             return None
         return next((at for at in delivered_at_us if 0 <= ended_us - at < FORGOTTEN_US), None)

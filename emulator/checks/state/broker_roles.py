@@ -63,6 +63,7 @@ STORING = frozenset(  # of a master's log; at a replaced one they are about no q
 )
 K = TypeVar("K")
 V = TypeVar("V")
+PROCESS_CHARS = 20  # of a unique key: they name the process that made it
 KEYS_MAX = 100_000  # of messages that replaced masters stored
 
 
@@ -106,8 +107,11 @@ class ElectedMasters:
         self._started: dict[str, NodeStarted] = {}
         self._opened: dict[str, StoreOpened] = {}
         self._addresses: dict[str, str] = {}  # of the nodes
+        self._ids: dict[tuple[str, int], str] = {}  # by name and id at the controllers: the node
         self._held: dict[str, list[tuple[int, str]]] = {}  # by name: its masters, and since when
         self._replaced: dict[tuple[Queue, int, str], None] = {}  # stored by replaced masters
+        self._replaced_at: dict[tuple[Queue, int], set[str]] = {}  # the same, by place
+        self._replaced_keys: set[tuple[str, str]] = set()  # the same, by broker and key
 
     def needs(self, kind: type[Fact]) -> bool:
         """Whether entries of *kind* are to be given to ``seen``."""
@@ -142,13 +146,32 @@ class ElectedMasters:
         node = self._addresses.get(address, "")
         return self.seen_as.get(node, node)
 
+    def node_of(self, name: str, broker_id: int) -> str:
+        """The broker of *name* with that id at the controllers, as rules see it; or empty."""
+        node = self._ids.get((name, broker_id), "")
+        return self.seen_as.get(node, node)
+
     def is_of_replaced(self, fact: MessageSent) -> bool:
-        """Whether the acknowledged message is in no queue: only a replaced master's log had it."""
-        return (fact.queue, fact.offset, fact.uniq_key) in self._replaced
+        """Whether the acknowledged message is in no queue: only a replaced master's log had it.
+
+        A batch is stored under a key of its own, of the same process.
+        """
+        if not self._replaced:
+            return False
+        if (fact.queue, fact.offset, fact.uniq_key) in self._replaced:
+            return True
+        keys = self._replaced_at.get((fact.queue, fact.offset), ())
+        return any(key[:PROCESS_CHARS] == fact.uniq_key[:PROCESS_CHARS] for key in keys)
+
+    def was_left_behind(self, broker: str, key: str) -> bool:
+        """Whether a replaced master of *broker* stored a message with *key*, in whatever queue."""
+        return (broker, key) in self._replaced_keys
 
     def leave_behind(self, queue: Queue, offset: int, key: str) -> None:
         """Note a message that no queue has, as only a replaced master's log has it."""
         self._replaced[queue, offset, key] = None
+        self._replaced_at.setdefault((queue, offset), set()).add(key)
+        self._replaced_keys.add((queue.broker, key))
         if len(self._replaced) > KEYS_MAX:
             del self._replaced[next(iter(self._replaced))]
 
@@ -175,6 +198,7 @@ class ElectedMasters:
 
     def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> Sequence[Entry]:
         name, node = name_of(entry.node), entry.node
+        self._ids[name, fact.broker_id] = node
         before = self.masters.setdefault(name, name)
         if fact.role != "master":
             return (self._renamed(entry),)

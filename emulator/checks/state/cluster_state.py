@@ -13,6 +13,7 @@ from rocketmq_emulator.checks.state.broker_roles import ElectedMasters
 from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING, Disturbances
 from rocketmq_emulator.checks.state.message_labels import MessageLabels, matches
 from rocketmq_emulator.checks.state.replicas import MastersAndSlaves
+from rocketmq_emulator.checks.state.sync_state_sets import SyncStateSets
 from rocketmq_emulator.checks.state.topic_table import QueueCounts, TopicTable
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
@@ -132,6 +133,7 @@ class ClusterState(Disturbances):
         self._counts = QueueCounts()
         self.stores: dict[str, StoreOpened] = {}  # by broker, as last opened
         self.roles = ElectedMasters()  # masters that controllers elect
+        self.in_sync = SyncStateSets(self.roles)  # with a table of its own
         self.replicas = MastersAndSlaves(self.roles)  # with a table of its own
         self._routes: dict[tuple[str, str], tuple[str, ...]] = {}  # by node and topic: brokers
         self._unrouted: dict[tuple[str, str], MissingRoute] = {}  # by node and broker

@@ -44,10 +44,19 @@ _STAYS: Mapping[Death, Callable[[StoreOpened], bool]] = {
 
 
 def copies_promised(store: StoreOpened | None, status: str) -> int:
-    """How many slaves have a message whose send ended with *status*, at least."""
+    """How many slaves have a message whose send ended with *status*, at least.
+
+    Which slaves ``promises_sync_state_set`` adds is known at the time of the answer only.
+    """
     if store is None or "copied" not in PROMISED_BY.get(status, frozenset()):
         return 0
     return store.slaves_awaited
+
+
+def promises_sync_state_set(store: StoreOpened | None, status: str) -> bool:
+    """Whether each slave of the sync-state set has a message whose send ended with *status*."""
+    is_asked = store is not None and store.awaits_sync_state_set
+    return is_asked and "copied" in PROMISED_BY.get(status, frozenset())
 
 
 def stays_in_log(store: StoreOpened | None, death: Death, status: str = "SEND_OK") -> bool:
@@ -98,5 +107,24 @@ MODES: tuple[Mode, ...] = (
         "n − 1",
         ("SEND_OK", "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT"),
         "5.3.3 `CommitLog.handleHA`, `GroupTransferService.doWaitTransfer`",
+    ),
+    Mode(
+        "controllers, `inSyncReplicas` 1 (default)",
+        "0",
+        ("SEND_OK", "FLUSH_DISK_TIMEOUT"),
+        "5.3.3 `ReplicasManager.changeToMaster`: SYNC_MASTER, `CommitLog.handleHA`",
+    ),
+    Mode(
+        "controllers, `inSyncReplicas` n",
+        "n − 1",
+        ("SEND_OK", "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT"),
+        "5.3.3 `CommitLog.asyncPutMessage`, `GroupTransferService.doWaitTransfer`",
+    ),
+    Mode(
+        "controllers, `allAckInSyncStateSet`",
+        "all slaves of the sync-state set",
+        ("SEND_OK", "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT"),
+        "5.3.3 `CommitLog.asyncPutMessage`: ALL_ACK_IN_SYNC_STATE_SET, "
+        "`GroupTransferService.doWaitTransfer`: syncStateSet.size() <= 1",
     ),
 )

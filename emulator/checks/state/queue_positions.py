@@ -138,7 +138,7 @@ class QueuePositions:
 
     def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
         if self._replicas is not None and (moved := self._replicas.moved()) is not None:
-            self._lose(entry.node, moved.end)
+            self._lose(entry.node, moved.kept)
 
     def _recovered(self, fact: LogRecovered, entry: Entry) -> None:
         self._lose(entry.node, fact.end_position)

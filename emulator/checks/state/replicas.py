@@ -66,6 +66,8 @@ class MasterLog(msgspec.Struct):
     slaves: dict[str, SlaveLog] = {}
     connected: dict[str, int] = {}  # addresses of slaves: since when
     changed_us: int = 0  # when a slave last connected or went
+    kept: int = 0  # by the last election: how far the elected log is that of the former master
+    lost_us: int = 0  # when the log that was elected had last lost its end, as that of a slave
     reported_beyond: int = 0  # the highest report beyond its log, since its process began
 
     def holders(self, end: int) -> int:
@@ -163,8 +165,9 @@ class MastersAndSlaves:
         self.slaves[move.left] = master.slaves[move.left] = left
         master.connected.clear()
         master.changed_us, master.reported_beyond = entry.mono_us, 0
+        master.kept, master.lost_us = elected.common_end, elected.lost_us
         for slave in master.slaves.values():
-            slave.differs_from = elected.end if slave.end > elected.end else None
+            slave.differs_from = master.kept if slave.end > master.kept else None
         master.end = elected.end
         self._ends[move.name] = elected.end
 

@@ -264,6 +264,9 @@ class StoredMessages:
         if records is None:
             records = self.records(queue)
         places = self.pending.open_sends.pop(fact.uniq_key, None)
+        if places is None and self._cluster.roles.was_left_behind(queue.broker, fact.uniq_key):
+            self.of_replaced += 1
+            return
         if fact.status != "SEND_OK":
             records.unsafe.add(offset)
         here = EntryKey(entry.mono_us, entry.node, entry.seq)

@@ -52,7 +52,7 @@ def default_plan_of(release: str, seed: int) -> Plan:
 NOT_TRIED: dict[str, str] = dict.fromkeys(
     ("copies", "lost_with_masters", "slave_logs", "copied_offsets"),
     "these runs have no slaves: see test_weather_slaves.py",
-)
+) | {"one_master_an_epoch": "these runs have no controllers: see test_weather_controllers.py"}
 
 
 class Swept(NamedTuple):
