@@ -227,6 +227,12 @@ CASES: list[
         "passed",
         "",
     ),
+    (
+        "slave_tables:offsets_of_a_slave_are_replaced",
+        {"release": "5.3.3", "acting": True, "busy": True},
+        "failed",
+        "duplicates <= 10",
+    ),
     ("slave_tables:a_topic_with_attributes_is_not_copied", {}, "failed", "read_from_slaves >= 1"),
     ("slave_tables:a_topic_with_attributes_is_not_copied", {"typed": False}, "passed", ""),
     ("slave_tables:a_topic_with_attributes_is_not_copied", {"release": "5.3.1"}, "passed", ""),
