@@ -19,7 +19,8 @@ class EpochBegun(Fact, frozen=True):
 class EpochNotKept(Fact, frozen=True):
     """An epoch was not added to the file: nothing was stored since the last one began.
 
-    As upstream; the log then has no trace of that election.
+    Or the controller's epoch is older than the last one of this log: the controller forgot, or
+    somebody else made that one up.  As upstream; the log then has no trace of that election.
     """
 
     severity: ClassVar[Severity] = "warning"

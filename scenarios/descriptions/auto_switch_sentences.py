@@ -51,8 +51,9 @@ AUTO_SWITCH_SENTENCES: Mapping[type[Fact], Callable[..., str]] = {
         f"counts its log from byte {fact.position:,} on as epoch {fact.epoch}"
     ),
     EpochNotKept: lambda fact, *_: (
-        f"did not keep epoch {fact.epoch} from byte {fact.position:,} on: nothing was stored "
-        f"since epoch {fact.last_epoch} began at {fact.last_position:,}"
+        f"did not keep epoch {fact.epoch} from byte {fact.position:,} on: "
+        + ("nothing was stored since" if fact.epoch > fact.last_epoch else "its log has")
+        + f" epoch {fact.last_epoch}, which began at {fact.last_position:,}"
     ),
     EpochFileUnreadable: lambda fact, *_: (
         f"cannot read the epochs of its log in {fact.file}: {fact.reason}"

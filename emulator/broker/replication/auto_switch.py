@@ -16,6 +16,7 @@ from rocketmq_emulator.broker.replication.auto_switch_client import AutoSwitchHa
 from rocketmq_emulator.broker.replication.auto_switch_connection import AutoSwitchHaConnection
 from rocketmq_emulator.broker.replication.confirming import ConfirmingHaService
 from rocketmq_emulator.broker.store.store import HAS_NO_ROLE
+from rocketmq_emulator.facts import EpochNotKept
 from rocketmq_emulator.protocol.bodies.stats import HARuntimeInfo
 from rocketmq_emulator.settings.quirks import class_for
 
@@ -54,30 +55,34 @@ class AutoSwitchHaService(ConfirmingHaService):
     # Roles ----------------------------------------------------------------------------
 
     def change_to_master(self, epoch: int) -> bool:
-        """Take puts, in *epoch*; False if that is an old one, and nothing has changed.
+        """Take puts, in *epoch*; False if that is an old one: then in the last epoch of the log.
 
-        The sync-state set must have been set.  Upstream: changeToMaster.
+        The sync-state set must have been set.  Upstream: changeToMaster; whether puts are taken
+        does not depend on it there, but on the role and on whether the broker is fenced.
         """
-        if epoch < self.last_epoch:
+        is_new = self._is_new(epoch)
+        if is_new:
+            self._close_all("this broker is the master of a new epoch")
+        elif self.is_master:
             return False
-        self._close_all("this broker is the master of a new epoch")
         self.client.shut("this broker is the master now")
         self._cut_tail()
         self._set_confirm_offset(self._computed_confirm_offset())
-        self._begin_epoch(epoch)
+        if is_new:
+            self._begin_epoch(epoch)
         self.is_master = True
         self._check_goes_on = True
         self.store.lead()
         self._confirm_log()
         self.store.check_replicas = self._refuse_if_too_few
-        return True
+        return is_new
 
     def change_to_slave(self, master_ha_address: str | None, epoch: int, slave_id: int) -> bool:
         """Copy a master, as *slave_id*; False if *epoch* is an old one, and nothing has changed.
 
         Without an address it comes by ``update_ha_master_address``.  Upstream: changeToSlave.
         """
-        if epoch < self.last_epoch:
+        if not self._is_new(epoch):
             return False
         self._close_all("this broker is a slave now")
         self.is_master = False
@@ -91,7 +96,7 @@ class AutoSwitchHaService(ConfirmingHaService):
 
         Slaves stay connected, and are not told.  Upstream: changeToMasterWhenLastRoleIsMaster.
         """
-        if epoch < self.last_epoch:
+        if not self._is_new(epoch):
             return False
         self._begin_epoch(epoch)
         return True
@@ -128,6 +133,14 @@ class AutoSwitchHaService(ConfirmingHaService):
         for connection in list(self.connections):
             connection.closed(reason)
             connection.transport.close()
+
+    def _is_new(self, epoch: int) -> bool:
+        """Is *epoch* not older than the last one of this log?  An older one is a fact."""
+        last = self.epoch_file.last
+        if last is None or epoch >= last.epoch:
+            return True
+        self.note(EpochNotKept(epoch, self.log.end_position, last.epoch, last.start))
+        return False
 
     def _begin_epoch(self, epoch: int) -> None:
         if self.last_epoch >= epoch:

@@ -59,6 +59,29 @@ def test_an_old_epoch_is_refused_and_changes_nothing() -> None:
     assert broker.put()
 
 
+def test_a_new_master_of_an_old_epoch_takes_puts_in_the_last_one_of_its_log() -> None:
+    disk = TinyDisk()
+    before = Switcher(disk).lead(5)
+    end = before.put(b"before").size
+    broker = Switcher(disk)
+    broker.ha.set_sync_state_set({1})
+    assert not broker.ha.change_to_master(4)
+    assert broker.facts_of(EpochNotKept) == [EpochNotKept(4, end, 5, 0)]
+    broker.put(b"after")
+    assert broker.bodies() == [b"before", b"after"]
+    assert [each.epoch for each in broker.ha.epochs] == [5]
+
+
+def test_a_broker_that_copies_a_master_ends_that_when_it_leads_in_an_old_epoch() -> None:
+    slave = Switcher(own_id=2).lead(5)
+    slave.put()
+    slave.follow(5)
+    transport = slave.connect()
+    assert not slave.ha.change_to_master(4)
+    assert not transport.is_open
+    assert slave.put()
+
+
 def test_an_election_after_which_nothing_was_stored_leaves_the_old_epoch_only() -> None:
     broker = Switcher().lead(1)
     broker.put()

@@ -359,6 +359,34 @@ def test_after_that_nobody_is_elected_and_a_restarted_broker_says_why_it_has_no_
     assert stored[0] == stored[1] > last["position"], "both still have every message"
 
 
+async def lead_in_epoch_1000(run: ControlledRun) -> int | str:
+    """Tell broker-a what no controller has decided."""
+    notice = NotifyBrokerRoleChangedRequest(
+        master_address=run.cluster.addresses["broker-a"],
+        master_epoch=1_000,
+        sync_state_set_epoch=1_000,
+        master_broker_id=1,
+    )
+    in_sync = encode_body(SyncStateSet([1, 2], 1_000), R_5_3_3)
+    return await run.code("broker-a", catalog.NOTIFY_BROKER_ROLE_CHANGED, notice, in_sync)
+
+
+def test_a_master_whose_file_has_an_epoch_from_the_future_takes_messages_and_says_so() -> None:
+    async def script(run: ControlledRun) -> None:
+        run.start_producer()
+        await trio.sleep(15)
+        await lead_in_epoch_1000(run)
+        await trio.sleep(10)
+        await run.cluster.restart("broker-a")
+        await trio.sleep(40)
+
+    run = run_controlled(script, slaves=0)
+    assert run.roles("broker-a") == [("master", 1), ("master", 1_000), ("master", 5)]
+    (_, fact) = run.facts("EpochNotKept")[-1]
+    assert (fact["epoch"], fact["last_epoch"]) == (5, 1_000)
+    assert {how for at, how in run.sends if at > 30} == {"SEND_OK"}
+
+
 def test_an_epoch_from_the_future_is_believed_and_the_controllers_own_are_old_from_then_on() -> (
     None
 ):
@@ -368,15 +396,7 @@ def test_an_epoch_from_the_future_is_believed_and_the_controllers_own_are_old_fr
     async def script(run: ControlledRun) -> None:
         run.start_producer()
         await trio.sleep(15)
-        notice = NotifyBrokerRoleChangedRequest(
-            master_address=run.cluster.addresses["broker-a"],
-            master_epoch=1_000,
-            sync_state_set_epoch=1_000,
-            master_broker_id=1,
-        )
-        in_sync = encode_body(SyncStateSet([1, 2], 1_000), R_5_3_3)
-        rpc = catalog.NOTIFY_BROKER_ROLE_CHANGED
-        codes.append(await run.code("broker-a", rpc, notice, in_sync))
+        codes.append(await lead_in_epoch_1000(run))
         await trio.sleep(30)
         codes.append(await run.code("controller", catalog.CONTROLLER_ELECT_MASTER, elect(2)))
         await trio.sleep(30)
