@@ -35,7 +35,7 @@ LEFT_OUT: dict[type[Fact], list[str]] = {
     BrokerRegistered: ["known_count"],
     MessageStored: ["tags", "real_topic", "user_properties"],
     QueuesClaimed: ["offsets"],
-    StoreOpened: ["slaves_awaited"],
+    StoreOpened: ["slaves_awaited", "awaits_sync_state_set"],
 }
 
 

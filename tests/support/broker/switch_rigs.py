@@ -133,3 +133,10 @@ def joined(master: Switcher, slave: Switcher) -> tuple[AutoSwitchHaConnection, C
                 slave.ha.client.feed(data)
 
     return connection, carry
+
+
+def led(*in_sync: int, **config: Any) -> tuple[Switcher, int]:
+    """A master with one message and these other members of the set; and the end of its log."""
+    master = Switcher(**config)
+    master.lead(1, in_sync)
+    return master, master.put().size
