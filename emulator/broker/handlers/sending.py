@@ -150,6 +150,7 @@ class SendMessageProcessor:
         added = {CLUSTER: broker.config.cluster}
         if release >= MSG_REGION_STORED:
             added = {MSG_REGION: self._region, **added, TRACE_ON: self._trace}
+        self._added_names = [(name, f"{name}{NAME_VALUE_SEPARATOR}") for name in added]
         self._added_properties = properties_text(
             added, trailing=not LAST_PROPERTY_OPEN.holds(release)
         )
@@ -367,7 +368,13 @@ class SendMessageProcessor:
         )
 
     def _with_added(self, properties: str) -> str:
-        """The sender's properties with those that the broker adds."""
+        """The sender's properties with those that the broker adds, in place of older ones.
+
+        A message that comes from another broker has them: an acting master sent it.
+        """
+        for name, key in self._added_names:
+            if key in properties:
+                properties = without_property(properties, name)
         if not properties:
             return self._added_properties
         between = "" if properties.endswith(PROPERTY_SEPARATOR) else PROPERTY_SEPARATOR

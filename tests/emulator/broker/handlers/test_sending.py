@@ -159,6 +159,26 @@ async def test_what_the_broker_adds_to_a_message_depends_on_its_release(release:
     assert stored == (common if release == "4.9.7" else {**common, **five})
 
 
+@pytest.mark.parametrize("release", RELEASES)
+async def test_properties_that_the_broker_adds_replace_those_of_another_broker(
+    release: str,
+) -> None:
+    """A message that an acting master sends has them already."""
+    bench = Bench(release=release, region="here")
+    known = {"CLUSTER": "there", "MSG_REGION": "there", "UNIQ_KEY": "KEY1", "TRACE_ON": "false"}
+    text = "".join(f"{name}\x01{value}\x02" for name, value in known.items())
+    client = bench.client()
+    client.sent("Orders", properties=text)
+    client.heartbeat("c", topics={"Orders": "*"})
+    (record,) = client.pulled("Orders")
+    stored = str(record.properties, "utf-8")
+    names = [pair.partition("\x01")[0] for pair in stored.split("\x02") if pair]
+    assert len(names) == len(set(names))
+    assert record.property_map()["CLUSTER"] == "DefaultCluster"
+    five = {"MSG_REGION": "here", "TRACE_ON": "true"} if release == "5.3.3" else {}
+    assert {name: record.property_map()[name] for name in five} == five
+
+
 async def test_one_way_sends_are_stored_and_not_answered() -> None:
     bench = Bench()
     client = bench.client()
