@@ -20,6 +20,11 @@ from rocketmq_emulator.checks.rules.timing import DeliveryGap
 from rocketmq_emulator.checks.state.violation import Judgement, Violation
 from rocketmq_emulator.facts import Queue
 from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.scenarios.after.acting_causes import (
+    escaped_message,
+    given_up,
+    sent_again,
+)
 from rocketmq_emulator.scenarios.after.cause_journal import (
     SENTENCES_MAX,
     CauseJournal,
@@ -85,6 +90,7 @@ OF_RULES: Mapping[str, DrawCause] = {
     "lost_with_masters": lost_with_master,
     "slave_logs": wrong_election,
     "one_master_an_epoch": wrong_election,
+    "escapes": escaped_message,
 }
 OF_METRICS: Mapping[str, DrawCause] = {
     **dict.fromkeys(("overlap_s", "overlap_queue_s", "duplicates_two_owners"), two_owners),
@@ -105,6 +111,8 @@ OF_METRICS: Mapping[str, DrawCause] = {
     **dict.fromkeys(("lost_with_masters", "not_copied", "only_at_slaves"), lost_with_master),
     "lag_at_death_bytes": lost_with_master,
     **dict.fromkeys(COUNTED, unsettled),
+    **dict.fromkeys(("halves_skipped", "timers_given_up", "excused_given_up"), given_up),
+    "escaped_again": sent_again,
     "idle_members": idle_members,
     "locks_refused": refused_locks,
     "expired_queues": expired_queues,

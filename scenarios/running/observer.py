@@ -29,9 +29,11 @@ from rocketmq_emulator.facts import (
     DelayedDelivered,
     DelayedMessageDropped,
     FaultEnded,
+    HalfMessageSkipped,
     HalfMessageStored,
     ImmuneHalfStoredAgain,
     MessageConsumed,
+    MessageEscaped,
     MessageStored,
     NodeKilled,
     Queue,
@@ -122,6 +124,8 @@ class RunObserver:
             ImmuneHalfStoredAgain: self._open_transactions.checked,
             TransactionEnded: self._open_transactions.over,
             TransactionGivenUp: self._open_transactions.over,
+            HalfMessageSkipped: self._open_transactions.left,
+            MessageEscaped: self._escaped,
             MessageConsumed: self._consumed,
             ConsumerStopped: self._stopped,
             NodeKilled: self._killed,
@@ -176,6 +180,12 @@ class RunObserver:
         return {node: count for node, count in counts.items() if count}
 
     # Handlers of facts ----------------------------------------------------------------
+
+    def _escaped(self, fact: MessageEscaped, entry: Entry) -> None:
+        if fact.service == "transaction check":
+            self._open_transactions.left(fact, entry)
+        else:
+            self._delayed_messages.escaped(fact)
 
     def _healed(self, _fact: FaultEnded, entry: Entry) -> None:
         self.healed_us = entry.mono_us
@@ -254,7 +264,7 @@ class DelayedMessageCounter:
 
     def __init__(self) -> None:
         self._delayed: Counter[tuple[str, int, str]] = Counter()  # broker, level's queue, key
-        self._timers: set[tuple[str, int]] = set()  # broker, offset in the timer topic
+        self._timers: dict[tuple[str, int], str] = {}  # by broker, offset in the timer topic: key
         self._last_stored: dict[str, MessageStored] = {}  # by broker
         self._last_timer: dict[str, int] = {}  # last offset in the timer topic, by broker
         self._dying: set[str] = set()  # keys whose next delayed record is a dead letter
@@ -285,7 +295,7 @@ class DelayedMessageCounter:
         if queue.topic == SCHEDULE_TOPIC:
             self._take(node, queue.queue_id, fact.uniq_key)
         elif queue.topic == TIMER_TOPIC:
-            self._timers.discard((node, fact.offset))
+            self._timers.pop((node, fact.offset), None)
 
     def delivered(self, fact: DelayedDelivered, entry: Entry) -> None:
         """Remove a delayed message: the broker stored it in its topic just before this fact."""
@@ -299,16 +309,31 @@ class DelayedMessageCounter:
 
     def timer_put_aside(self, fact: TimerMessagePutAside, entry: Entry) -> None:
         """Count a timer message."""
-        self._timers.add((entry.node, fact.offset))
+        self._timers[entry.node, fact.offset] = fact.uniq_key
 
     def timer_rolled(self, fact: TimerMessageRolled, entry: Entry) -> None:
         """Move a timer message to its new offset: it was stored again just before this fact."""
-        self._timers.discard((entry.node, fact.offset))
-        self._timers.add((entry.node, self._last_timer.get(entry.node, fact.offset)))
+        key = self._timers.pop((entry.node, fact.offset), fact.uniq_key)
+        self._timers[entry.node, self._last_timer.get(entry.node, fact.offset)] = key
 
     def timer_over(self, fact: TimerOver, entry: Entry) -> None:
-        """Remove a timer message that was delivered, recalled or dropped."""
-        self._timers.discard((entry.node, fact.offset))
+        """Remove a timer message that was delivered, recalled or dropped.
+
+        A slave that acts as the master drops those of its broker name.
+        """
+        self._timers.pop((fact.queue.broker or entry.node, fact.offset), None)
+
+    def escaped(self, fact: MessageEscaped) -> None:
+        """Remove the first message that waited and was sent to another broker."""
+        broker, key = fact.queue.broker, fact.uniq_key
+        if fact.service == "timer":
+            timers = [place for place, own in self._timers.items() if own == key]
+            for timer in [each for each in timers if each[0] == broker][:1]:
+                del self._timers[timer]
+        else:
+            delayed = [place for place in self._delayed if (place[0], place[2]) == (broker, key)]
+            for place in delayed[:1]:
+                self._take(*place)
 
     def _take(self, node: str, queue_id: int, key: str) -> None:
         left = self._delayed[node, queue_id, key] - 1
@@ -348,6 +373,10 @@ class OpenTransactions:
         places = self._places.get((entry.node, fact.uniq_key), set())
         if places:
             places.remove(fact.offset if fact.offset in places else min(places))
+
+    def left(self, fact: HalfMessageSkipped | MessageEscaped, _entry: Entry) -> None:
+        """Remove a half message about which its own broker need not ask any more."""
+        self._places.pop((fact.queue.broker, fact.uniq_key), None)
 
     def lost(self, node: str, fact: MessageStored) -> None:
         """Remove a half message whose newest record was lost with the broker's power."""

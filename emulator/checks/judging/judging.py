@@ -22,6 +22,7 @@ from rocketmq_emulator.checks.judging.table import ALL
 from rocketmq_emulator.checks.state.checker import Checker, CheckerContext
 from rocketmq_emulator.checks.state.cluster_state import ClusterState
 from rocketmq_emulator.checks.state.progress import Progress
+from rocketmq_emulator.checks.state.slave_reads import SlaveReads
 from rocketmq_emulator.checks.state.start_ups import StartUps
 from rocketmq_emulator.checks.state.stored_messages import StoredMessages
 from rocketmq_emulator.checks.state.violation import FactHandler, Gap, Judgement, Table, Violation
@@ -72,6 +73,8 @@ class Judging:
             ("sync-state sets", self.cluster.in_sync.table()),
             ("start-ups", self.start_ups.table()),
             ("messages", self.messages.table()),
+            ("slave reads", SlaveReads(self.cluster, self.messages.queues).table()),
+            ("escapes", self.messages.escapes.table()),
             ("progress", self.progress.table()),
             ("completeness", self.completeness.table()),
             ("early ends", self.early_ends.table()),

@@ -11,6 +11,7 @@ from rocketmq_emulator.checks.rules.absent_masters import (
     OffsetsAreCopied,
     OneMaster,
 )
+from rocketmq_emulator.checks.rules.acting_masters import EscapesArrive
 from rocketmq_emulator.checks.rules.commits import CommitsFollowDelivery
 from rocketmq_emulator.checks.rules.delays_and_retries import DelaysAreKept, Retries
 from rocketmq_emulator.checks.rules.delivery import NothingIsLost
@@ -77,6 +78,7 @@ KINDS: tuple[type[Checker], ...] = (
     OneMaster,
     OneMasterAnEpoch,
     MasterAbsences,
+    EscapesArrive,
     *MONITORS.values(),
 )
 ALL: dict[str, type[Checker]] = {kind.name: kind for kind in KINDS}

@@ -19,6 +19,7 @@ from rocketmq_emulator.facts.journal import Entry, EntryKey
 REGISTER_US = 30_000_000  # BrokerConfig.registerNameServerPeriod
 LATE_US = 12_000_000  # registrations wait for NameServers that do not answer: 6 s, 24 s since 5.0
 SILENT_MS_MAX = 120_000  # brokerChannelExpiredTime
+SILENT_ACTING_MS_MAX = 10_000  # brokerNotActiveTimeoutMillis, sent if slaves may act as masters
 ROUTE_US = 30_000_000 + 5_000_000  # pollNameServerInterval, and a call in flight
 SILENT_US = 120_000_000 + 10_000_000  # brokerChannelExpiredTime, and until NameServers look
 CLOSED_US = 1_000_000  # until NameServers notice, and answers in flight have arrived
@@ -113,7 +114,10 @@ class ExpiriesWait(Monitor):
     """Server invariant 4: RouteInfoManager.scanNotActiveBroker."""
 
     name = "expiries_wait"
-    rule = "a NameServer drops a silent broker only after 120 s"
+    rule = (
+        "a NameServer drops a silent broker only after 120 s, or after 10 s if its slaves may act "
+        "as masters"
+    )
     needs = (BrokerRegistered,)
 
     def table(self) -> Table:
@@ -126,7 +130,8 @@ class ExpiriesWait(Monitor):
 
     def _expired(self, fact: BrokerExpired, entry: Entry) -> None:
         settings = self.cluster.plan.get("cluster", {}).get("name_server_settings", {})
-        if fact.silent_for_ms < SILENT_MS_MAX and not settings:
+        silent_ms_max = SILENT_ACTING_MS_MAX if self.cluster.slaves_may_act else SILENT_MS_MAX
+        if fact.silent_for_ms < silent_ms_max and not settings:
             self.report_violation(
                 f"{entry.node} dropped {fact.broker} after {fact.silent_for_ms / 1e3:.1f} s of "
                 "silence",

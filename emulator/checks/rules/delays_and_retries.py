@@ -92,8 +92,8 @@ class DelaysAreKept(Checker):
 
     def _check(self, copy: WaitingCopy, entry: Entry, queue: Queue | None = None) -> None:
         """Judge a copy that *entry* delivered to *queue*; None: not delivered at *entry*."""
-        if copy.due_us is None:
-            return
+        if copy.due_us is None or copy.given_up is not None:
+            return  # "lost" counts those that were given up
         late_us = entry.mono_us - copy.due_us
         if late_us <= LATE_US_MAX and (queue is None or late_us >= -EARLY_US_MAX):
             return

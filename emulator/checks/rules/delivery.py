@@ -52,6 +52,10 @@ EXCUSES = {  # metric: (cause in a reading, sentence)
         "began at the end",
         "stored while a new group asked where an empty queue ends (since 5.1.0)",
     ),
+    "excused_other_log": (
+        "other log",
+        "at offsets where the group read other messages from a slave, whose log differs",
+    ),
     "excused_lost_with_memory": ("lost with memory", "of a broker that keeps nothing on a disk"),
 }
 
@@ -90,6 +94,12 @@ class NothingIsLost(Checker):
             "that are due, and a fault touched their broker",
         ),
         Metric(
+            "excused_given_up",
+            "messages",
+            "timer messages that a slave dropped after its tries while it acted as the master, or "
+            "messages that the master passes over with the progress of a slave without them",
+        ),
+        Metric(
             "hidden",
             "messages",
             "skipped: stored after a power loss at offsets that the group had passed",
@@ -119,6 +129,7 @@ class NothingIsLost(Checker):
                 self.set_metric(metric, 0.0, group)
         self.set_metric("waiting", 0.0)
         self.set_metric("excused_overdue", 0.0)
+        self.set_metric("excused_given_up", 0.0)
         for records in self.progress.messages.queues.values():
             self._broken(records.queue, records.lost_after_ack)
             self._never_stored(records)
@@ -246,6 +257,9 @@ class NothingIsLost(Checker):
         """Judge a waiting copy: passed over, overdue, or not due yet."""
         broker, now_us = copy.records.queue.broker, self.cluster.now_us
         self.count_tried()
+        if copy.given_up is not None:
+            self.add_to_metric("excused_given_up", 1)
+            return
         passed_over = copy.is_scheduled and copy.offset < copy.records.delivered_to
         is_overdue = copy.due_us is not None and now_us - copy.due_us > OVERDUE_US_MAX
         if is_overdue and not passed_over and self._is_held_up(copy):

@@ -3,7 +3,9 @@
 A lock is valid for 60 s at the broker after its last renewal, for 30 s at its holder; so a
 listener call while another member has the lock is a violation (client invariant 51).  The
 exception is a broker restart: it has no locks then and grants them again, while the old holders
-use theirs up to 30 s longer.  RocketMQ allows that, so it is counted and no violation.
+use theirs up to 30 s longer.  A slave that acts as the master has locks of its own, too: without
+lockInStrictMode neither of both knows those of the other (RebalanceLockManager).  RocketMQ allows
+both, so they are counted and no violation.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ class LocksAreSafe(Checker):
         Metric(
             "forgotten_locks",
             "times",
-            "a listener ran under a lock that its broker lost in a restart and granted to another",
+            "a listener ran under a lock that its broker lost in a restart and gave to another, "
+            "or that another broker of the name gave",
             "group",
         ),
         Metric(
@@ -82,7 +85,7 @@ class LocksAreSafe(Checker):
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._holders: dict[tuple[str, Queue], tuple[str, EntryKey]] = {}
-        self._granted: dict[tuple[str, Queue, str], int] = {}  # to a client: last time
+        self._granted: dict[tuple[str, Queue, str], EntryKey] = {}  # to a client: last time
         self._started_us: dict[str, int] = {}  # brokers
         self._released_us: dict[tuple[str, Queue, str], deque[int]] = {}  # by a client
         self._late_unlocks: set[tuple[str, Queue, str]] = set()  # until its next lock request
@@ -115,11 +118,12 @@ class LocksAreSafe(Checker):
         for queue in fact.granted:
             if self._is_no_master(entry, queue):
                 self._elsewhere.add((fact.group, queue, fact.client))
-                self._granted[fact.group, queue, fact.client] = entry.mono_us
+                self._granted[fact.group, queue, fact.client] = key
                 continue
             self._elsewhere.discard((fact.group, queue, fact.client))
             client, granted = self._holders.get((fact.group, queue), (fact.client, key))
-            is_valid = entry.mono_us - granted.mono_us < BROKER_LOCK_US
+            is_own = granted.node == entry.node  # else the other broker of the name has granted it
+            is_valid = is_own and entry.mono_us - granted.mono_us < BROKER_LOCK_US
             self.tried += 1
             left_us = BROKER_LOCK_US - (entry.mono_us - granted.mono_us)  # the clock may jump
             if (
@@ -136,7 +140,7 @@ class LocksAreSafe(Checker):
                     entry,
                 )
             self._holders[fact.group, queue] = fact.client, key
-            self._granted[fact.group, queue, fact.client] = entry.mono_us
+            self._granted[fact.group, queue, fact.client] = key
             self._late_unlocks.discard((fact.group, queue, fact.client))
 
     def _is_no_master(self, entry: Entry, queue: Queue) -> bool:
@@ -152,7 +156,7 @@ class LocksAreSafe(Checker):
         Upstream: RebalanceLockManager.LockEntry.isExpired.
         """
         client, granted = self._holders.get((fact.group, queue), (fact.client, None))
-        if granted is None or client == fact.client:
+        if granted is None or client == fact.client or granted.node != entry.node:
             return
         self.tried += 1
         over_us = entry.mono_us - granted.mono_us - BROKER_LOCK_US - CLOCK_US
@@ -175,7 +179,9 @@ class LocksAreSafe(Checker):
             known = fact.group, queue, fact.client
             for released_us in self._released_us.get(known, ()):
                 late_us = entry.mono_us - released_us - LATE_UNLOCK_US + CLOCK_US
-                if 0 <= late_us <= ANSWER_US and released_us < self._granted.get(known, 0):
+                granted = self._granted.get(known)
+                granted_us = 0 if granted is None else granted.mono_us
+                if 0 <= late_us <= ANSWER_US and released_us < granted_us:
                     self._late_unlocks.add(known)  # the member has claimed the queue again
 
     def _released(self, fact: QueuesReleased, entry: Entry) -> None:
@@ -196,17 +202,19 @@ class LocksAreSafe(Checker):
             return
         place = place_of(fact.queue)
         client = consumer.started.client
-        granted_us = self._granted.get((fact.group, fact.queue, client))
+        granted = self._granted.get((fact.group, fact.queue, client))
+        granted_us = 0 if granted is None else granted.mono_us
         holder = self._holders.get((fact.group, fact.queue))
-        if granted_us is None:
+        if granted is None:
             what = f"without ever having its lock: {place}"
         elif (
             over_us := entry.mono_us - granted_us - CLIENT_LOCK_US - ANSWER_US
         ) > 0 and not self._is_excused(entry, granted_us, over_us, fact.group):
             what = f"with a lock of {(entry.mono_us - granted_us) // 1_000_000} s ago: {place}"
         elif holder is not None and holder[0] != client and holder[1].mono_us > granted_us:
+            is_forgotten = self._started_us.get(fact.queue.broker, 0) > granted_us
             is_elsewhere = (fact.group, fact.queue, client) in self._elsewhere
-            if is_elsewhere or self._started_us.get(fact.queue.broker, 0) > granted_us:
+            if is_forgotten or is_elsewhere or granted.node != holder[1].node:
                 self.add_to_metric("forgotten_locks", 1, fact.group)
                 return
             if (fact.group, fact.queue, client) in self._late_unlocks:
@@ -232,7 +240,7 @@ class LocksAreSafe(Checker):
 
     def _node_started(self, fact: NodeStarted, entry: Entry) -> None:
         """A broker starts without locks: they are in memory only."""
-        for known in [each for each in self._holders if each[1].broker == entry.node]:
+        for known in [each for each, held in self._holders.items() if held[1].node == entry.node]:
             del self._holders[known]
         self._started_us[entry.node] = entry.mono_us
 

@@ -154,7 +154,8 @@ class HalfMessagesAreChecked(Checker):
         if half.ended is not None:
             self._was_forgotten(half, half.ends.get(fact.offset), here)
             return
-        self._is_in_time(half, self._since.get(half, half.stored), here)
+        if half.is_open:  # else a slave sent it away, or gave it up, and its master asks again
+            self._is_in_time(half, self._since.get(half, half.stored), here)
         self._is_old_enough(half, fact, here)
         self._since[half] = here
         before = self._asked.get(half.key)
@@ -208,10 +209,11 @@ class HalfMessagesAreChecked(Checker):
         that is not the half message.
         """
         before, copy = half.by_offset.get(fact.offset), self._halves.newest.get(half.broker)
-        if before is not None and fact.check_times != before.check_times + 1:
+        count = None if before is None else before.check_times
+        if count is not None and fact.check_times != count + 1:
             self.report_violation(
                 f"{half.key} was asked about for the {fact.check_times}th time, and its record "
-                f"counts {before.check_times}",
+                f"counts {count}",
                 half.stored,
                 here,
             )

@@ -236,9 +236,18 @@ class Deliveries:
         return found
 
     def is_redelivery(
-        self, key: str, waited: Queue, late_ms: int, delivered_at_us: list[int], entry: Entry
+        self,
+        key: str,
+        waited: Queue,
+        late_ms: int,
+        delivered_at_us: list[int],
+        entry: Entry,
+        *,
+        was_sent: bool = False,
     ) -> bool:
         """Whether the broker may have lost one of *delivered_at_us* and delivers it again.
+
+        *was_sent*: a slave that acted for it has sent one to another broker.
 
         That is so if no copy in *waited* is due at the time of this delivery, by a clock that
         may have been moved while the copy waited.
@@ -253,7 +262,8 @@ class Deliveries:
             return abs(copy.due_us - due_us) > DUE_US + moved_us
 
         here = (copy for copy in self._chains.waiting.get(key, ()) if copy.records.queue == waited)
-        return self._forgotten(delivered_at_us, entry) is not None and all(map(is_other, here))
+        is_known = was_sent or self._forgotten(delivered_at_us, entry) is not None
+        return is_known and all(map(is_other, here))
 
     def use_forgotten(self, delivered_at_us: list[int], entry: Entry) -> bool:
         """Remove the delivery that the broker lost in its restart; False if there is none."""

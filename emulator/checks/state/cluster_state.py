@@ -12,7 +12,7 @@ import msgspec
 from rocketmq_emulator.checks.state.broker_roles import ElectedMasters
 from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING, Disturbances
 from rocketmq_emulator.checks.state.message_labels import MessageLabels, matches
-from rocketmq_emulator.checks.state.replicas import MastersAndSlaves
+from rocketmq_emulator.checks.state.replicas import SLAVE, MastersAndSlaves
 from rocketmq_emulator.checks.state.sync_state_sets import SyncStateSets
 from rocketmq_emulator.checks.state.topic_table import QueueCounts, TopicTable
 from rocketmq_emulator.checks.state.violation import Table
@@ -31,6 +31,8 @@ from rocketmq_emulator.facts import (
     RunEnded,
     RunStarted,
     StoreOpened,
+    TopicChanged,
+    TopicCreated,
 )
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.messages.subscription import SQL92, typed_expression
@@ -150,6 +152,8 @@ class ClusterState(Disturbances):
         return {
             **self.topics.table(),
             **self._counts.table(),
+            TopicCreated: self._topic_changed,
+            TopicChanged: self._topic_changed,
             RunStarted: self._run_started,
             RunEnded: self._run_ended,
             ConsumerStarted: self._consumer_started,
@@ -171,6 +175,14 @@ class ClusterState(Disturbances):
     def now_us(self) -> int:
         """The time of the last entry."""
         return self.last.mono_us if self.last is not None else 0
+
+    @property
+    def slaves_may_act(self) -> bool:
+        """Whether slaves of the plan's cluster act as masters while these are away."""
+        cluster = self.plan.get("cluster", {})
+        settings = cluster.get("broker_settings", {})
+        given = settings.get("slave_acting_master", cluster.get("acting_master", False))
+        return given is True
 
     def running(self, group: str) -> list[ConsumerRecord]:
         """The members of *group* that have not ended."""
@@ -320,6 +332,11 @@ class ClusterState(Disturbances):
             self._knows_properties = settings.get("property_filter") is True
         except msgspec.MsgspecError:
             self.plan = {}
+
+    def _topic_changed(self, fact: TopicCreated | TopicChanged, entry: Entry) -> None:
+        """A slave that acts as the master has its own topics until its next copy."""
+        if not (self.slaves_may_act and SLAVE.fullmatch(entry.node)):
+            self.topics.table()[type(fact)](fact, entry)
 
     def _run_ended(self, fact: RunEnded, entry: Entry) -> None:
         self.run_ended = fact

@@ -32,7 +32,7 @@ HALVES_MAX = 100_000
 class HalfRecord(NamedTuple):
     """A record of a half message: how many checks made it, and when it was stored."""
 
-    check_times: int
+    check_times: int | None  # None: not known, an acting master sent it with the count that it had
     stored: EntryKey
 
 
@@ -54,6 +54,8 @@ class HalfMessage(msgspec.Struct, eq=False):
     commits: int = 0
     ended: EntryKey | None = None  # the first commit or rollback
     given_up: EntryKey | None = None
+    escaped: EntryKey | None = None  # an acting master sent it to another broker, which asks
+    skipped: EntryKey | None = None  # an acting master gave it up: nobody has to ask
     is_lost: bool = False  # its broker lost all its records with the end of its log
     has_lost_copy: bool = False  # the newest: its broker may have read its older records for good
     by_offset: dict[int, HalfRecord] = {}  # its records, the oldest first
@@ -67,7 +69,7 @@ class HalfMessage(msgspec.Struct, eq=False):
     @property
     def is_open(self) -> bool:
         """Whether its broker has to ask about it."""
-        return self.ended is None and self.given_up is None and not self.is_lost
+        return not (self.ended or self.given_up or self.escaped or self.skipped or self.is_lost)
 
 
 class HalfMessages:
@@ -94,9 +96,10 @@ class HalfMessages:
             newest.tags if is_known and newest is not None else None,
             newest.size_bytes if is_known and newest is not None else 0,
         )
+        is_escaped = any(other.broker != half.broker for other in self.by_key.get(half.key, ()))
         self.by_key.setdefault(half.key, []).append(half)
         self._all[half] = None
-        self._place(half, fact.offset, HalfRecord(0, at))
+        self._place(half, fact.offset, HalfRecord(None if is_escaped else 0, at))
         if len(self._all) > HALVES_MAX:
             self._drop(next(iter(self._all)))
         return half

@@ -45,6 +45,7 @@ class WaitingCopy(msgspec.Struct):
     sent: EntryKey | None = None  # its producer's MessageSent
     back: EntryKey | None = None  # its broker's MessageSentBack
     failure: Failure | None = None  # the failure that it retries
+    given_up: EntryKey | None = None  # by a slave that acted as its master
 
     @property
     def is_of_retry(self) -> bool:

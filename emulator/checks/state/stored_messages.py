@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from rocketmq_emulator.checks.state.broker_restarts import Deliveries, LogEnds
 from rocketmq_emulator.checks.state.cluster_state import ClusterState
+from rocketmq_emulator.checks.state.escapes import Escapes
 from rocketmq_emulator.checks.state.half_messages import HalfMessages
 from rocketmq_emulator.checks.state.message_labels import MessageLabels, labels_of
 from rocketmq_emulator.checks.state.pending_messages import PendingMessages, WaitingCopy, group_of
@@ -87,6 +88,8 @@ class StoredMessages:
         self.stored_us = 0  # when the last consumable message was stored
         self._deliveries = Deliveries(cluster, self.pending)
         self._ends = LogEnds(cluster, self.queues, self.pending, self.halves)
+        self._may_escape = False
+        self.escapes = Escapes(cluster, self.records, self.pending, self.halves)  # own table
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -120,6 +123,7 @@ class StoredMessages:
     # Handlers -----------------------------------------------------------------------------
 
     def _run_started(self, fact: RunStarted, entry: Entry) -> None:
+        self._may_escape = self._cluster.slaves_may_act
         settings = self._cluster.plan.get("cluster", {}).get("broker_settings", {})
         if levels := settings.get("delay_levels"):
             self.pending.delays_ms = parse_delay_levels(levels).delay_ms
@@ -128,10 +132,9 @@ class StoredMessages:
         records = self.queues.get(fact.queue)
         if records is None:
             records = self.records(fact.queue)
-        if records.first is None and not self._cluster.topics.has(fact.queue):
-            what = f"{place_of(fact.queue)} gets messages, but its topic has no such queue"
-            self.note_anomaly("no queue", what, EntryKey(entry.mono_us, entry.node, entry.seq))
-        if fact.offset != records.end_offset and records.first is not None:
+        if records.first is None:
+            self._has_queue(fact, entry)
+        elif fact.offset != records.end_offset:
             self._stored_elsewhere(fact, entry, records)
         records.unnoted = False
         records.store(fact, entry)
@@ -141,6 +144,8 @@ class StoredMessages:
             return
         self._newest[entry.node] = fact, entry
         self.pending.stored(fact, records)
+        if self._may_escape:
+            self.escapes.stored(fact, records)
         if records.topic_kind == "topic":
             self.stored_us = entry.mono_us
         elif records.topic_kind == "waiting":
@@ -152,6 +157,12 @@ class StoredMessages:
         for reading in records.filtered:
             skip_unwanted(self._cluster, reading, fact.offset, labels_of(fact))
         self._ends.stored(entry.node, fact.position + fact.size_bytes, records, fact.offset)
+
+    def _has_queue(self, fact: MessageStored, entry: Entry) -> None:
+        """Note the first message of a queue that its topic does not have."""
+        if not self._cluster.topics.has(fact.queue):
+            what = f"{place_of(fact.queue)} gets messages, but its topic has no such queue"
+            self.note_anomaly("no queue", what, EntryKey(entry.mono_us, entry.node, entry.seq))
 
     def _comes_back(self, fact: MessageStored, entry: Entry, records: QueueRecords) -> None:
         """A failed message has another place, as a retry or a dead letter."""
@@ -207,10 +218,13 @@ class StoredMessages:
         self.pending.is_no_send(stored.uniq_key, records, stored.offset)
         key = stored.uniq_key
         delivered_at_us = self._deliveries.delivered_at_us(key, target, entry)
-        if not self._deliveries.is_redelivery(key, waited, late_ms, delivered_at_us, entry):
+        was_sent = self.escapes.sent.get(key) == waited.broker  # its slave did so before, or after
+        if not self._deliveries.is_redelivery(
+            key, waited, late_ms, delivered_at_us, entry, was_sent=was_sent
+        ):
             self.copy = self.pending.comes(key, waited, offset, target, entry)
         if self.copy is None and delivered_at_us:
-            if self._deliveries.use_forgotten(delivered_at_us, entry):
+            if was_sent or self._deliveries.use_forgotten(delivered_at_us, entry):
                 self.excused_forgotten += 1
             else:
                 what = f"{key} was delivered to {place_of(target)} for the second time"
@@ -218,6 +232,8 @@ class StoredMessages:
                     "came twice", what, EntryKey(entry.mono_us, entry.node, entry.seq)
                 )
         delivered_at_us.append(entry.mono_us)
+        if self._cluster.replicas.masters:
+            self.escapes.delivered(key, entry.node)
         if self.copy is not None and self.copy.sent is not None:
             records.acked.add(stored.offset)
             records.unsafe.add(stored.offset)  # not flushed at delivery either

@@ -9,7 +9,9 @@ from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.facts import (
     ActingMasterBegan,
     ActingMasterEnded,
+    DelayedDelivered,
     FaultBegan,
+    MessageEscaped,
     MessageStored,
     NodeStarted,
     PreOnlineEnded,
@@ -20,7 +22,7 @@ from rocketmq_emulator.scenarios.plan.plan import ClusterPlan, LoadPlan, Step
 from rocketmq_emulator.scenarios.running.virtual_run import finished_run
 from tests.support.scenarios.running_plans import a_plan
 
-MASTER, SLAVE = "broker-a", "broker-a-1"
+MASTER, SLAVE, OTHER = "broker-a", "broker-a-1", "broker-b"
 DIES_MS, BACK_MS = 20_000, 50_000
 ACTS_MS_MAX = 2_000  # after its master died: it asks for the members every second
 
@@ -128,3 +130,21 @@ def test_a_slave_acts_from_its_masters_death_to_its_return() -> None:
     assert at(entries, NodeStarted, MASTER)[-1] <= back < ended < back + ACTS_MS_MAX
     assert not at(entries, MessageStored, SLAVE)  # an acting master stores none
     assert result.tried["one_master"] > 0
+
+
+def test_delayed_messages_that_are_due_meanwhile_are_delivered_at_another_broker() -> None:
+    load = LoadPlan(
+        topic="orders", rate=4, from_ms=10_000, until_ms=19_000, delay_levels=(3,)
+    )  # 10 s
+    result, entries = entries_of(load)
+    (began,) = at(entries, ActingMasterBegan, SLAVE)
+    (ended,) = at(entries, ActingMasterEnded, SLAVE)
+    escaped = at(entries, MessageEscaped, SLAVE)
+    assert escaped
+    assert began < min(escaped) < max(escaped) < ended
+    to = {e.fact.to_broker for e in entries if type(e.fact) is MessageEscaped}
+    assert to == {OTHER}
+    assert at(entries, DelayedDelivered, OTHER)  # its own messages
+    names = ("lost", "waiting", "escaped_again", "late_delays")
+    assert [result.metrics[name] for name in names] == [0, 0, 0, 0]
+    assert result.metrics["escaped.broker-a"] == len(escaped)

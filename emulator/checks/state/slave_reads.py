@@ -1,0 +1,62 @@
+"""What groups read at slaves: older offsets of orderly consumers, and messages of another log.
+
+An orderly member asks for its offset again when it gets the lock anew, also where it has claimed
+the queue before (DefaultMQPushConsumerImpl.pullMessage, isPreviouslyLocked).  A slave answers with
+its own, which may be older.
+
+A master that lost the end of its log with its power writes other messages at the same offsets, and
+its slave keeps the old ones (``replicas``).  A group that reads from such a slave gets these, and
+passes the master's messages at their offsets, which it never gets.  RocketMQ compares no logs, so
+they are not owed, and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rocketmq_emulator.checks.state.cluster_state import ClusterState
+from rocketmq_emulator.checks.state.queue_records import QueueReading, QueueRecords
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import PullAnswered, Queue
+from rocketmq_emulator.facts.journal import Entry
+
+OTHER_LOG = "other log"  # QueueReading.excused
+
+
+class SlaveReads:
+    """The messages of *queues* that slaves gave to groups."""
+
+    def __init__(self, cluster: ClusterState, queues: Mapping[Queue, QueueRecords]) -> None:
+        self._cluster = cluster
+        self._queues = queues
+
+    def table(self) -> Table:
+        """Return the handler of each fact type that it reads."""
+        return {PullAnswered: self._answered}
+
+    def _answered(self, fact: PullAnswered, entry: Entry) -> None:
+        if entry.node == fact.queue.broker or not fact.message_count:
+            return
+        slave = self._cluster.replicas.slaves.get(entry.node)
+        records = self._queues.get(fact.queue)
+        for reading in () if records is None else records.readings:
+            if reading.reader.partition("@")[0] != fact.group:
+                continue
+            if fact.group in self._cluster.orderly:
+                _begins_again(reading, fact.offset)
+            if slave is not None and slave.differs_from is not None:
+                _passes(reading, range(fact.offset, fact.next_offset), slave.differs_from)
+
+
+def _begins_again(reading: QueueReading, offset: int) -> None:
+    for claim in reading.claims.values():
+        if claim.ended_us is None and offset < claim.start:
+            claim.move_to(offset, "older_offsets")
+
+
+def _passes(reading: QueueReading, offsets: range, differs_from: int) -> None:
+    """Excuse the messages at *offsets* that the slave does not have: their positions are later."""
+    for offset in offsets:
+        position = reading.records.position_of(offset)
+        if position is not None and position >= differs_from:
+            reading.excuse(offset, offset + 1, OTHER_LOG)
