@@ -303,7 +303,8 @@ def _connect_escape(
     """
     if broker.config.remote_escape:
         name_servers = registration.name_servers
-        EscapeBridge(broker, client, nursery, name_servers=name_servers, rng=rng).connect()
+        kind = class_for(EscapeBridge, "broker", broker.config.quirks)
+        kind(broker, client, nursery, name_servers=name_servers, rng=rng).connect()
     else:
         broker.transactions.escape = no_escape
     if broker.release < HALF_MESSAGES_ESCAPE:

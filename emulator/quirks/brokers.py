@@ -2,13 +2,15 @@
 
 And of its transactions: checks that nobody gets, ends that a kill loses or that are ignored, a
 rollback that delivers, a commit to a wrong queue.  Of its filters: a woken pull without one.  And
-of replication: an acknowledgement before the copy, a slave without its master's offsets.
+of replication: an acknowledgement before the copy, a slave without its master's offsets, an acting
+master that drops what it has to send away.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
+from rocketmq_emulator.broker.failover.escape_bridge import EscapeBridge
 from rocketmq_emulator.broker.handlers.clients import ClientManageProcessor
 from rocketmq_emulator.broker.handlers.pulling import PullMessageProcessor
 from rocketmq_emulator.broker.handlers.transactions import EndTransactionProcessor
@@ -182,3 +184,15 @@ class CopiesNoOffsets(SlaveSynchronize):
             self._note(MetadataSynced(self.master_address or "", step.table))
         else:
             super().take(step, reply, now_ms)
+
+
+class LosesEscaped(EscapeBridge):
+    """``lose_escaped``: every third message is not sent, and counts as sent."""
+
+    _sent = 0
+
+    async def _wait_sent(self, address: str, message: MessageToStore, queue_id: int) -> str:
+        self._sent += 1
+        if self._sent % LOST_EVERY:
+            return await super()._wait_sent(address, message, queue_id)
+        return ""

@@ -135,6 +135,12 @@ _ALL = (
         "in one master epoch a name has one master",
     ),
     Quirk(
+        "lose_escaped",
+        "broker",
+        "an acting master drops every third message that it has to send away, as if it was sent",
+        "a message that an acting master has sent to another broker is stored there",
+    ),
+    Quirk(
         "count_pulled_as_consumed",
         "consumer",
         "a lite pull consumer counts what it has pulled as consumed, polled or not",
@@ -200,6 +206,7 @@ _CLASSES = {  # in the folder ``quirks``, by module; loaded when a role with tha
     "copy_no_offsets": ("brokers", "CopiesNoOffsets"),
     "truncate_nothing": ("elections", "TruncatesNothing"),
     "two_masters": ("elections", "TakesEveryElection"),
+    "lose_escaped": ("brokers", "LosesEscaped"),
     "count_pulled_as_consumed": ("clients", "CountsPulledAsConsumed"),
     "fail_when_interrupted": ("clients", "FailsWhenInterrupted"),
     "persist_in_series": ("clients", "PersistsInSeries"),

@@ -106,6 +106,9 @@ OTHER_RELEASE = {"4.9.7": "5.3.3", "5.3.3": "4.9.7"}
 FIVE = Release.parse("5.0.0")
 SYNC_MASTERS, READABLE_SLAVES = 0.6, 0.5  # shares of the seeds, if masters have slaves
 ALL_ACK, FENCED, UNCLEAN = 0.5, 0.3, 0.2  # the same, if there are controllers
+UNREADABLE, WITHOUT_ESCAPE = 0.2, 0.2  # the same, if these act as masters
+WAITS_MS, WAIT_LEVELS = (4_000, 9_000, 14_000), (2, 3, 4)  # 5 to 30 s: due while masters are away
+UNENDED = 0.5  # the share of transactions about which brokers have to ask
 TAGS = ("TagA", "TagB", "TagC")
 BUSY = 0.25  # the share of the time that listeners are busy, at most
 ROLLBACKS, UNKNOWNS, CRASHES = 0.2, 0.1, 0.05  # shares of transactions
@@ -148,6 +151,8 @@ class Clients:
             if group.members
         )
         self.loads = (self._plain_load(), self._other_load(), self._steps_load(), *self._large())
+        if shape.acting_master:
+            self.loads = (*self.loads, self._waiting_load())
 
     def has(self, feature: str) -> bool:
         """Whether this seed has *feature*."""
@@ -175,6 +180,7 @@ class Clients:
             slaves=shape.slaves,
             controllers=shape.controllers,
             controller_settings=of_controllers,
+            acting_master=shape.acting_master,
             name_servers=shape.name_servers,
             release=self._release,
             broker_settings=settings,
@@ -189,6 +195,9 @@ class Clients:
             settings |= {"in_sync_replicas": rng.choice((1, 2, 2))} if self._is_5x else {}
         if rng.random() < READABLE_SLAVES and self._is_5x:
             settings |= {"slave_read": True}
+        if self._shape.acting_master:  # which lets slaves be read, and send messages away
+            settings |= {"slave_read": False} if rng.random() < UNREADABLE else {}
+            settings |= {"remote_escape": False} if rng.random() < WITHOUT_ESCAPE else {}
         return settings
 
     def _promises(self) -> dict[str, Any]:
@@ -411,6 +420,33 @@ class Clients:
             properties=self._properties,
             settings=self._avoids(always=sends_on),
             **self._sizes(),
+        )
+
+    def _waiting_load(self) -> LoadPlan:
+        """Messages that are due, or asked about, later: maybe at a slave that acts."""
+        rng = Random(f"weather waiting {self._seed}")
+        rate, until_ms = self._shape.rate * 0.3, self._until_ms
+        kind = rng.choice(("timers", "levels", "transactions"))
+        if kind == "transactions":
+            return LoadPlan(
+                topic="orders",
+                rate=rate,
+                mode="transaction",
+                until_ms=until_ms,
+                tags=self._tags,
+                properties=self._properties,
+                crashes=UNENDED,
+            )
+        waits: dict[str, Any] = {"timer_ms": WAITS_MS}
+        if kind == "levels":
+            waits = {"delay_levels": WAIT_LEVELS}
+        return LoadPlan(
+            topic="orders",
+            rate=rate,
+            until_ms=until_ms,
+            tags=self._tags,
+            properties=self._properties,
+            **waits,
         )
 
     def _burst(self, *, alone: bool) -> int:

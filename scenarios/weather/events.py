@@ -265,6 +265,29 @@ FAULTS_OF_CONTROLLERS: Mapping[str, SlaveFault] = {  # ``make`` gets a controlle
     ),
 }
 ELECTIONS_A_MINUTE = 3.0  # by hand
+# Masters that are away, so that their slaves act ----------------------------------------
+
+
+ABSENCES: Mapping[str, WeatherFault] = {  # longer than the 10 s after which a silent one is away
+    "kill": WeatherFault(3, (8, 25), lambda rng, targets: Kill(node=rng.choice(targets.brokers))),
+    "stop": WeatherFault(1, (8, 25), lambda rng, targets: Stop(node=rng.choice(targets.brokers))),
+    "power_off": WeatherFault(
+        2, (8, 25), lambda rng, targets: PowerOff(node=rng.choice(targets.brokers))
+    ),
+    "pause": WeatherFault(
+        2, (14, 25), lambda rng, targets: Pause(node=rng.choice(targets.brokers))
+    ),
+    "partition": WeatherFault(
+        2,
+        (14, 25),
+        lambda rng, targets: Partition(between=(rng.choice(targets.brokers), "name_servers")),
+    ),
+    "cut": WeatherFault(
+        1,
+        (8, 25),
+        lambda rng, targets: CutLink(between=(rng.choice(targets.brokers), "name_servers")),
+    ),
+}
 
 
 # Combinations: events at short intervals ----------------------------------------------

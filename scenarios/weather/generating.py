@@ -36,6 +36,7 @@ from rocketmq_emulator.scenarios.plan.plan import (
 from rocketmq_emulator.scenarios.weather.clients import Clients
 from rocketmq_emulator.scenarios.weather.coverage import STATES
 from rocketmq_emulator.scenarios.weather.events import (
+    ABSENCES,
     COMBINATIONS,
     ELECTIONS_A_MINUTE,
     FAULTS_BY_CHANCE,
@@ -63,6 +64,7 @@ def weather(seed: int, release: str = "4.9.7", shape: WeatherShape | None = None
         brokers=shape.brokers,
         slaves=shape.slaves,
         controllers=shape.controllers,
+        acting_master=shape.acting_master,
         name_servers=shape.name_servers,
         release=release,
     )
@@ -177,6 +179,8 @@ class _Timeline:
         if self.spec.controllers:
             self._faults_of_controllers()
             self._elections()
+        if self.spec.acting_master:
+            self._absence_of_a_master()
         return self.placed
 
     # Combinations ------------------------------------------------------------------------------
@@ -288,6 +292,21 @@ class _Timeline:
             at_ms = rng.randrange(self.first_ms, self.end_ms)
             elect = Elect(broker=broker, node=rng.choice(nodes))
             self.placed.append(WeatherEvent(at_ms, at_ms + 2_000, elect))
+
+    def _absence_of_a_master(self) -> None:
+        """Place a long fault of one master, so that its slave acts, by a chance of its own."""
+        rng, given = Random(f"weather absences {self.seed}"), self.shape.weights
+        rows = {word: row for word, row in ABSENCES.items() if given.get(word, row.weight)}
+        if not rows or not self.shape.faults_per_minute:
+            return
+        for _ in range(TRIES_MAX):
+            row = rows[rng.choices(list(rows), [row.weight for row in rows.values()])[0]]
+            at_ms = rng.randrange(self.first_ms, max(self.first_ms + 1, self.end_ms // 2))
+            until_ms = min(at_ms + int(rng.uniform(*row.lasts_s) * 1_000), self.end_ms)
+            placed = WeatherEvent(at_ms, until_ms, row.make(rng, self.targets))
+            if not self._collides(placed):
+                self.placed.append(placed)
+                return
 
     def _aimed(self, aim: CoverageTarget) -> None:
         """Place the fault of *aim* in its state, or else at another time."""

@@ -29,6 +29,7 @@ class WeatherShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     brokers: int = 3
     slaves: int = 0  # of each broker; with them more faults: of slaves, their masters and links
     controllers: int = 0  # 0, 1 or 3; with them elections by hand, and faults of controllers
+    acting_master: bool = False  # slaves act for masters that are away; more messages wait
     name_servers: int = 2
     members_max: int = 8  # of any group: the number of members is drawn from 1 to this
     billing: int = 8  # members of this group at most; 0: no such group; concurrent push consumers
@@ -51,6 +52,8 @@ class WeatherShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise ValueError("weather needs a member of at least one group")
         if self.controllers not in CONTROLLERS:
             raise ValueError("weather has 0, 1 or 3 controllers")
+        if self.acting_master and not self.slaves:
+            raise ValueError("acting_master needs slaves that can act: slaves=1")
 
 
 RULES = SettingRules(
@@ -110,6 +113,8 @@ PLANTED_AT_ELECTIONS: Mapping[str, Planted] = {  # ``ELECTING``: with a slave an
     "truncate_nothing": Planted({"5.3.3": 1}, "slave_logs", "truncated to that"),
     "two_masters": Planted({"5.3.3": 1}, "one_master_an_epoch", "one broker of a name"),
 }
-assert {*PLANTED, *PLANTED_AT_SLAVES, *PLANTED_AT_ELECTIONS} <= QUIRKS.keys(), (
-    "each planted bug is a quirk"
-)
+PLANTED_AT_ACTING: Mapping[str, Planted] = {  # these slaves act as masters
+    "lose_escaped": Planted({"5.3.3": 1}, "escapes", "is stored there"),
+}
+PLANTED_ANYWHERE = {*PLANTED, *PLANTED_AT_SLAVES, *PLANTED_AT_ELECTIONS, *PLANTED_AT_ACTING}
+assert QUIRKS.keys() >= PLANTED_ANYWHERE, "each planted bug is a quirk"

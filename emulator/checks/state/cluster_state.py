@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from rocketmq_emulator.checks.state.broker_roles import ElectedMasters
+from rocketmq_emulator.checks.state.broker_roles import SLAVE, ElectedMasters
 from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING, Disturbances
 from rocketmq_emulator.checks.state.message_labels import MessageLabels, matches
-from rocketmq_emulator.checks.state.replicas import SLAVE, MastersAndSlaves
+from rocketmq_emulator.checks.state.replicas import MastersAndSlaves
 from rocketmq_emulator.checks.state.sync_state_sets import SyncStateSets
 from rocketmq_emulator.checks.state.topic_table import QueueCounts, TopicTable
 from rocketmq_emulator.checks.state.violation import Table

@@ -17,11 +17,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
+from rocketmq_emulator.checks.state.broker_roles import SLAVE
 from rocketmq_emulator.checks.state.cluster_state import ClusterState
 from rocketmq_emulator.checks.state.half_messages import HalfMessages
 from rocketmq_emulator.checks.state.pending_messages import PendingMessages, WaitingCopy
 from rocketmq_emulator.checks.state.queue_records import QueueRecords
-from rocketmq_emulator.checks.state.replicas import SLAVE
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
     ActingMasterBegan,
