@@ -57,9 +57,12 @@ def run_in_copy(folder: Path, *arguments: str) -> Found:
 
 
 def copy_tree(root: Path, folder: Path) -> None:
-    """Copy the files below *root* that runs need, with links."""
+    """Copy the files below *root* that runs need, with links.
+
+    What Python has compiled is valid in the copy, too: the copies have the times of the files.
+    """
     for name in FOLDERS:
-        ignored = shutil.ignore_patterns("*.pyc", "node_modules")
+        ignored = shutil.ignore_patterns("*-pytest-*.pyc", "node_modules")
         shutil.copytree(root / name, folder / name, ignore=ignored, symlinks=True)
     (folder / "rocketmq_emulator").symlink_to("emulator")
     # Without this file, Python would import the `tools` of an installed tree, with other code.
