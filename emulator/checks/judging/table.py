@@ -16,7 +16,7 @@ from rocketmq_emulator.checks.rules.commits import CommitsFollowDelivery
 from rocketmq_emulator.checks.rules.delays_and_retries import DelaysAreKept, Retries
 from rocketmq_emulator.checks.rules.delivery import NothingIsLost
 from rocketmq_emulator.checks.rules.duplicates import DuplicatesAreExplained
-from rocketmq_emulator.checks.rules.elections import OneMasterAnEpoch
+from rocketmq_emulator.checks.rules.elections import OneMasterAnEpoch, SilentSlavesLeave
 from rocketmq_emulator.checks.rules.failover import (
     BrokerShares,
     ProducerFailover,
@@ -77,6 +77,7 @@ KINDS: tuple[type[Checker], ...] = (
     OffsetsAreCopied,
     OneMaster,
     OneMasterAnEpoch,
+    SilentSlavesLeave,
     MasterAbsences,
     EscapesArrive,
     *MONITORS.values(),

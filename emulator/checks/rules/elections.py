@@ -7,6 +7,7 @@ is lost, and counted.  Two masters of one epoch would acknowledge for ever.
 
 from __future__ import annotations
 
+from rocketmq_emulator.checks.state.broker_roles import name_of
 from rocketmq_emulator.checks.state.checker import Checker, CheckerContext, Metric, key_of
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
@@ -14,6 +15,11 @@ from rocketmq_emulator.facts import (
     ElectionFailed,
     MasterElected,
     MessageSent,
+    NodeKilled,
+    NodePaused,
+    NodeResumed,
+    NodeStarted,
+    SyncStateSetChanged,
 )
 from rocketmq_emulator.facts.journal import Entry, EntryKey
 
@@ -95,3 +101,57 @@ class OneMasterAnEpoch(Checker):
     def _sent(self, fact: MessageSent, entry: Entry) -> None:
         if self.cluster.roles.is_of_replaced(fact):
             self.add_to_metric("acked_by_replaced", 1, fact.queue.broker)
+
+
+# Slaves in the sync-state set --------------------------------------------------------------
+
+
+class SilentSlavesLeave(Checker):
+    """How long a slave that hangs, or has ended, stays in the sync-state set.
+
+    While it is in the set, a master with allAckInSyncStateSet acknowledges nothing, and nothing
+    new can be read.  Upstream: AutoSwitchHAService.maybeShrinkSyncStateSet, removeConnection.
+    """
+
+    name = "silent_slaves_leave"
+    is_measure = True
+    rule = "a slave that copies nothing any more leaves the sync-state set soon"
+    metrics = (
+        Metric(
+            "silent_in_set_s",
+            "s",
+            "the longest from the pause or the end of a slave to the set without it",
+            "node",
+            "max",
+        ),
+    )
+    needs = (SyncStateSetChanged,)
+    needs_whole = False
+
+    def __init__(self, shared: CheckerContext) -> None:
+        super().__init__(shared)
+        self._silent_us: dict[str, int] = {}  # by slave in the set: since when
+
+    def table(self) -> Table:
+        """Return the handler of each fact type that it reads."""
+        return {
+            NodePaused: lambda fact, entry: self._silent(fact.node, entry),
+            NodeKilled: lambda fact, entry: self._silent(fact.node, entry),
+            NodeResumed: lambda fact, _: self._silent_us.pop(fact.node, None),
+            NodeStarted: lambda _, entry: self._silent_us.pop(entry.node, None),
+            SyncStateSetChanged: self._changed,
+        }
+
+    def _silent(self, node: str, entry: Entry) -> None:
+        slave = self.cluster.replicas.slaves.get(node)
+        if slave is not None and node in self.cluster.in_sync.slaves_of(slave.master):
+            self._silent_us.setdefault(node, entry.mono_us)
+
+    def _changed(self, fact: SyncStateSetChanged, entry: Entry) -> None:
+        members = set(self.cluster.in_sync.slaves_of(fact.broker))
+        for node, since_us in list(self._silent_us.items()):
+            if node not in members and name_of(node) == fact.broker:
+                del self._silent_us[node]
+                known = self.measured.get(f"silent_in_set_s.{fact.broker}", 0.0)
+                seconds = (entry.mono_us - since_us) / 1e6
+                self.set_metric("silent_in_set_s", max(known, seconds), fact.broker)

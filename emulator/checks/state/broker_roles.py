@@ -152,20 +152,18 @@ class ElectedMasters:
         return self.seen_as.get(node, node)
 
     def is_of_replaced(self, fact: MessageSent) -> bool:
-        """Whether the acknowledged message is in no queue: only a replaced master's log had it.
+        """Whether the acknowledged message is in no queue: only a replaced master's log had it."""
+        return (fact.queue, fact.offset, fact.uniq_key) in self._replaced
+
+    def was_left_behind(self, fact: MessageSent) -> bool:
+        """Whether a replaced master stored it in another queue, or as one of a batch.
 
         A batch is stored under a key of its own, of the same process.
         """
-        if not self._replaced:
-            return False
-        if (fact.queue, fact.offset, fact.uniq_key) in self._replaced:
+        if (fact.queue.broker, fact.uniq_key) in self._replaced_keys:
             return True
         keys = self._replaced_at.get((fact.queue, fact.offset), ())
         return any(key[:PROCESS_CHARS] == fact.uniq_key[:PROCESS_CHARS] for key in keys)
-
-    def was_left_behind(self, broker: str, key: str) -> bool:
-        """Whether a replaced master of *broker* stored a message with *key*, in whatever queue."""
-        return (broker, key) in self._replaced_keys
 
     def leave_behind(self, queue: Queue, offset: int, key: str) -> None:
         """Note a message that no queue has, as only a replaced master's log has it."""

@@ -215,7 +215,12 @@ class MastersAndSlaves:
             slave.was_recovered = False
 
     def _power_lost(self, fact: PowerLost, entry: Entry) -> None:
-        self._cut(entry, fact.kept_position)
+        """With controllers a slave may be elected, with all of the log: wait for the next start.
+
+        Until then it may still append what its kernel has of the master's bytes.
+        """
+        if not (self.may_move(entry.node) and entry.node in self.masters):
+            self._cut(entry, fact.kept_position)
 
     def _reset(self, fact: BrokerReset, entry: Entry) -> None:
         self._cut(entry, 0)

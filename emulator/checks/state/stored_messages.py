@@ -280,7 +280,8 @@ class StoredMessages:
         if records is None:
             records = self.records(queue)
         places = self.pending.open_sends.pop(fact.uniq_key, None)
-        if places is None and self._cluster.roles.was_left_behind(queue.broker, fact.uniq_key):
+        is_here = offset < records.end_offset
+        if places is None and not is_here and self._cluster.roles.was_left_behind(fact):
             self.of_replaced += 1
             return
         if fact.status != "SEND_OK":

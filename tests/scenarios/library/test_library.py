@@ -17,9 +17,12 @@ BEGINS = "a_new_group_begins_behind_the_first_message"
 ADDRESS = "a_slave_is_given_the_address_of_its_master"
 DIES, MORE = "acknowledged_messages_die_with_their_master", "a_slave_has_more_than_its_master"
 GROWS = "a_topic_grows_while_a_name_server_lacks_a_broker"
+NOT_COPIED = "an_election_loses_what_was_not_copied"
+OUTSIDE = "a_slave_outside_the_set_is_elected"
+AWAY = "the_controller_is_away_when_a_master_dies"
 
 CASES: list[
-    tuple[str, dict[str, bool | int | str], str, str]
+    tuple[str, dict[str, bool | int | float | str], str, str]
 ] = [  # scenario, parameters, verdict, a part of the reason
     ("identity:three_containers_have_one_client_id", {}, "failed", "backlog == 0"),
     ("identity:three_containers_have_one_client_id", {"distinct": True}, "passed", ""),
@@ -180,6 +183,18 @@ CASES: list[
     (f"slaves:{MORE}", {"flushed": True}, "passed", ""),
     ("slaves:a_master_hangs_and_its_slave_stays", {}, "failed", "silent_masters_left >= 1"),
     ("slaves:a_master_hangs_and_its_slave_stays", {"release": "5.3.3"}, "passed", ""),
+    (f"controllers:{NOT_COPIED}", {}, "failed", "lost_with_masters == 0 was expected, it is 20"),
+    (f"controllers:{NOT_COPIED}", {"all_ack": True}, "passed", ""),
+    ("controllers:a_replaced_master_goes_on", {}, "failed", "acked_by_replaced == 0"),
+    ("controllers:a_replaced_master_goes_on", {"apart_s": 5.0}, "passed", ""),
+    ("controllers:a_topic_is_lost_with_its_master", {}, "failed", "failed_sends == 0"),
+    ("controllers:a_topic_is_lost_with_its_master", {"after_s": 16.0}, "passed", ""),
+    (f"controllers:{OUTSIDE}", {}, "passed", ""),
+    (f"controllers:{OUTSIDE}", {"unclean": True}, "failed", "lost_with_masters == 0"),
+    (f"controllers:{AWAY}", {}, "failed", "without_writes_s <= 32"),
+    (f"controllers:{AWAY}", {"controllers": 3}, "passed", ""),
+    ("controllers:a_hung_master_is_replaced", {}, "passed", ""),
+    ("controllers:a_hung_slave_leaves_the_set", {}, "passed", ""),
     ("slaves:consumers_go_on_at_a_slave", {}, "passed", ""),
     ("slaves:consumers_go_on_at_a_slave", {"release": "5.3.3"}, "failed", "read_from_slaves"),
     ("slaves:consumers_go_on_at_a_slave", {"release": "5.3.3", "readable": True}, "passed", ""),
