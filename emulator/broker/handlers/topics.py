@@ -103,15 +103,10 @@ class TopicProcessor:
         if release < TOPIC_ATTRIBUTES_READ:
             return {}, {}
         known = self._broker.topics.get(request.topic or "")
-        try:
-            changes = changes_of(request.attributes)
-            if is_mixed(changes, release):
-                raise Refusal(
-                    self._broker.bad_parameter_code, "MIXED message type is not supported."
-                )
-            return changes, altered(None if known is None else known.attributes, changes, release)
-        except ValueError as error:
-            raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
+        changes = changes_of(request.attributes)
+        if is_mixed(changes, release):
+            raise Refusal(self._broker.bad_parameter_code, "MIXED message type is not supported.")
+        return changes, altered(None if known is None else known.attributes, changes, release)
 
     def delete(self, call: Call[DeleteTopicRequest]) -> Result:
         """Delete a topic; refused for system topics."""

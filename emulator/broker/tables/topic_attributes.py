@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from rocketmq_emulator.net.results import Refusal
+from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.settings.releases import CLEANUP_POLICY_KNOWN, MIXED_TYPE_KNOWN, Release
 
 MESSAGE_TYPE = "message.type"
@@ -35,16 +37,16 @@ KNOWN: Mapping[str, _Attribute] = {
 
 
 def changes_of(text: str | None) -> dict[str, str]:
-    """The changes that a request names: values by signed names.  Raises ``ValueError``."""
+    """The changes that a request names: values by signed names.  Raises ``Refusal``."""
     changes: dict[str, str] = {}
     for part in text.split(",") if text else ():
         key, equals, value = part.partition("=")
         if equals and "+" not in key:
-            raise ValueError(f"add/alter attribute format is wrong: {key}")
+            raise _refused(f"add/alter attribute format is wrong: {key}")
         if not equals and "-" not in key:
-            raise ValueError(f"delete attribute format is wrong: {key}")
+            raise _refused(f"delete attribute format is wrong: {key}")
         if key in changes:
-            raise ValueError(f"key duplication: {key}")
+            raise _refused(f"key duplication: {key}")
         changes[key] = value
     return changes
 
@@ -59,16 +61,16 @@ def altered(
 ) -> dict[str, str]:
     """The attributes of a topic after *changes*; *before* is None for a new topic.
 
-    Raises ``ValueError``.
+    Raises ``Refusal``.
     """
     after = dict(before or {})
     seen: set[str] = set()
     for signed, value in changes.items():
         sign, name = signed[:1], signed[1:]
         if not name or "+" in name or "-" in name:
-            raise ValueError("kv string format wrong.")
+            raise _refused("kv string format wrong.")
         if name in seen:
-            raise ValueError(f"alter duplication key. key: {name}")
+            raise _refused(f"alter duplication key. key: {name}")
         seen.add(name)
         _check_sign(sign, name, before)
         _check_value(name, value, release, is_new=before is None, is_deleted=sign == "-")
@@ -81,11 +83,11 @@ def altered(
 
 def _check_sign(sign: str, name: str, before: Mapping[str, str] | None) -> None:
     if before is None and sign != "+":
-        raise ValueError(f"only add attribute is supported while creating topic. key: {name}")
+        raise _refused(f"only add attribute is supported while creating topic. key: {name}")
     if sign not in "+-":
-        raise ValueError(f"wrong format key: {name}")
+        raise _refused(f"wrong format key: {name}")
     if sign == "-" and name not in (before or {}):
-        raise ValueError(f"attempt to delete a nonexistent key: {name}")
+        raise _refused(f"attempt to delete a nonexistent key: {name}")
 
 
 def _check_value(
@@ -93,8 +95,13 @@ def _check_value(
 ) -> None:
     known = KNOWN.get(name)
     if known is None or release < known.since:
-        raise ValueError(f"unsupported key: {name}")
+        raise _refused(f"unsupported key: {name}")
     if not is_new and not known.is_changeable:
-        raise ValueError(f"attempt to update an unchangeable attribute. key: {name}")
+        raise _refused(f"attempt to update an unchangeable attribute. key: {name}")
     if not is_deleted and value not in known.values:
-        raise ValueError(f"value is not in set: [{', '.join(sorted(known.values))}]")
+        raise _refused(f"value is not in set: [{', '.join(sorted(known.values))}]")
+
+
+def _refused(remark: str) -> Refusal:
+    """The answer to changes that are not made.  Upstream: RuntimeException of AttributeUtil."""
+    return Refusal(ResponseCode.SYSTEM_ERROR, remark)
