@@ -72,7 +72,7 @@ def test_seeds_of_weather_with_a_controller_break_no_rule(pool: RunPool) -> None
     assert {row.seed: row.reason for row in rows if row.verdict != "passed"} == {}
     for rule in RULES:
         assert sum(row.tried[rule] for row in rows) > 0, rule
-    assert sum(row.metrics["elections"] for row in rows) > 4 * len(rows)
+    assert sum(row.metrics["elections"] for row in rows) > 3 * len(rows)  # 2 names each
 
 
 @pytest.mark.parametrize("name", PLANTED_AT_ELECTIONS)
