@@ -22,6 +22,7 @@ from rocketmq_emulator.checks.state.cluster_state import ClusterState
 from rocketmq_emulator.checks.state.half_messages import HalfMessages
 from rocketmq_emulator.checks.state.pending_messages import PendingMessages, WaitingCopy
 from rocketmq_emulator.checks.state.queue_records import QueueRecords
+from rocketmq_emulator.checks.state.replicas import MasterLog
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
     ActingMasterBegan,
@@ -43,6 +44,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 KEYS_MAX = 100_000
 IS_SCHEDULED = {"delay offsets": True, "timer checkpoint": False}  # by MetadataTakenBack.table
+HALF_PROGRESS = "consumer offsets"  # they have that of the half topic
 SENT_ON = ("topic", "retry")  # kinds of topics to which a bridge sends
 ROUTES_US = 35_000_000  # clients poll routes every 30 s
 EARLY_US_MAX = 1_000_000  # times are stored in seconds in between
@@ -157,7 +159,7 @@ class Escapes:
 
     def _half_stored(self, fact: HalfMessageStored, entry: Entry) -> None:
         self._counts(fact.uniq_key, entry.node)
-        if any(half.broker != entry.node for half in self._halves.by_key.get(fact.uniq_key, ())):
+        if len(self._halves.by_key.get(fact.uniq_key, ())) > 1:  # also a retry with TRAN_MSG
             self._arrives(fact.uniq_key, fact.queue, fact.offset)
 
     def _arrives(self, key: str, queue: Queue, offset: int) -> None:
@@ -237,6 +239,8 @@ class Escapes:
         slot is over now.  Upstream: BrokerPreOnlineService.syncMetadataReverse.
         """
         master = self._cluster.replicas.of(entry.node)
+        if master is not None and fact.is_taken and fact.table == HALF_PROGRESS:
+            self._pass_halves_over(master, entry)
         is_scheduled = IS_SCHEDULED.get(fact.table)
         if master is None or is_scheduled is None or not fact.is_taken:
             return
@@ -252,6 +256,15 @@ class Escapes:
                 is_passed = is_scheduled or (copy.due_us or 0) <= entry.mono_us
                 if is_passed and position is not None and position >= min(ends):
                     copy.given_up = copy.given_up or here
+
+    def _pass_halves_over(self, master: MasterLog, entry: Entry) -> None:
+        """Mark open half messages at positions where a slave has another log."""
+        ends = [s.differs_from for s in master.slaves.values() if s.differs_from is not None]
+        for half in self._halves if ends else ():
+            if half.broker == entry.node and half.is_open:
+                position = half.records.position_of(half.offset)
+                if position is not None and position >= min(ends):
+                    half.skipped = EntryKey(entry.mono_us, entry.node, entry.seq)
 
     def _half_skipped(self, fact: HalfMessageSkipped, entry: Entry) -> None:
         half = self._halves.at(fact.queue.broker, fact.half_offset)
