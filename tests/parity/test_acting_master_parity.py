@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from benchmarks.clusters import ROOT, Cluster, running
-from benchmarks.real_cluster import Server, fetched_jars, free_ports, launched
+from benchmarks.real_cluster import free_ports
 from benchmarks.stream import NoSuccess, Stream
 from rocketmq_emulator import Message
 from rocketmq_emulator.protocol import catalog
@@ -29,12 +29,13 @@ from rocketmq_emulator.protocol.requests.offsets import (
 )
 from rocketmq_emulator.settings.releases import Release
 from rocketmq_emulator.sync import Producer
+from tests.parity.real_slave import FILE_BYTES, real_slave
 from tests.support.cli.command_line import ready_line, started
 
 pytestmark = pytest.mark.parity
 RELEASE = "5.3.3"
 PAIR = ("enableSlaveActingMaster=true", "totalReplicas=2", "slaveReadEnable=true")
-FILE_BYTES = 8 * 1024 * 1024  # of the log of both: a slave's must be of its master's size
+OF_SLAVE = dict(setting.split("=") for setting in PAIR)
 TOPIC, GROUP, AT_SLAVE = "acted", "readers", 7
 COPY_S_MAX, ACT_S_MAX = 120, 20
 
@@ -72,7 +73,7 @@ def test_our_master_takes_the_offsets_that_a_real_acting_slave_got(tmp_path: Pat
         send_some(cluster)
         create_group(master)
         commit(master, 3)
-        with real_slave(cluster, tmp_path) as slave:
+        with real_slave(cluster, RELEASE, tmp_path, OF_SLAVE) as slave:
             wait_until(lambda: committed(slave) == 3, COPY_S_MAX)
             assert not is_active(slave)
             post(cluster, "broker-a", "kill")
@@ -86,33 +87,6 @@ def test_our_master_takes_the_offsets_that_a_real_acting_slave_got(tmp_path: Pat
 def is_active(address: str) -> bool:
     figures = ask(address, catalog.GET_BROKER_RUNTIME_INFO, Header())
     return decode_body(figures.body, KVTable).table["brokerActive"] == "true"
-
-
-@contextlib.contextmanager
-def real_slave(cluster: Cluster, home: Path) -> Iterator[str]:
-    port = free_ports(4) + 2
-    given = {
-        "brokerClusterName": "DefaultCluster",
-        "brokerName": "broker-a",
-        "brokerId": 1,
-        "brokerRole": "SLAVE",
-        "listenPort": port,
-        "haListenPort": port + 1,
-        "brokerIP1": "127.0.0.1",
-        "brokerIP2": "127.0.0.1",
-        "namesrvAddr": cluster.namesrv,
-        "storePathRootDir": home / "store",
-        "storePathCommitLog": home / "store" / "commitlog",
-        "mappedFileSizeCommitLog": FILE_BYTES,
-        **dict(setting.split("=") for setting in PAIR),
-    }
-    server = Server("broker-a-slave", "broker", port, "512m", given)
-    process = launched(server, fetched_jars(RELEASE), home)
-    try:
-        yield server.address
-    finally:
-        process.kill()
-        process.wait()
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.clusters import ROOT, Cluster, running
-from benchmarks.real_cluster import Server, fetched_jars, free_ports, launched
+from benchmarks.real_cluster import free_ports
 from benchmarks.stream import Stream
 from rocketmq_emulator import Message
 from rocketmq_emulator.protocol import catalog
@@ -19,11 +19,11 @@ from rocketmq_emulator.protocol.messages.message_ids import position_of
 from rocketmq_emulator.protocol.requests.offsets import GetMaxOffsetRequest, OffsetReply
 from rocketmq_emulator.protocol.requests.pulling import ViewMessageRequest
 from rocketmq_emulator.sync import Producer
+from tests.parity.real_slave import FILE_BYTES, real_slave
 from tests.support.cli.command_line import ready_line, started
 
 pytestmark = [pytest.mark.parity, pytest.mark.parametrize("release", ["4.9.7", "5.3.3"])]
 REAL = (sys.executable, str(ROOT / "benchmarks" / "real_cluster.py"), "--brokers", "1")
-FILE_BYTES = 8 * 1024 * 1024  # of the log of both: a slave's must be of its master's size
 TOPIC, QUEUES, COUNT = "copied", 4, 400
 COPY_S_MAX = 90  # a slave learns its master when it registers again, every 30 s
 
@@ -88,40 +88,9 @@ def test_a_real_slave_copies_our_master(release: str, tmp_path: Path) -> None:
     with running([*ours, "--release", release]) as cluster:
         positions = send(cluster.namesrv, COUNT // 2)
         with real_slave(cluster, release, tmp_path) as slave:
+            wait_until_it_accepts(slave)
             positions += send(cluster.namesrv, COUNT // 2)
             assert_copied(cluster.brokers["broker-a"], slave, positions)
-
-
-@contextlib.contextmanager
-def real_slave(cluster: Cluster, release: str, home: Path) -> Iterator[str]:
-    port = free_ports(4) + 2
-    server = Server(
-        "broker-a-slave",
-        "broker",
-        port,
-        "512m",
-        {
-            "brokerClusterName": "DefaultCluster",
-            "brokerName": "broker-a",
-            "brokerId": 1,
-            "brokerRole": "SLAVE",
-            "listenPort": port,
-            "haListenPort": port + 1,
-            "brokerIP1": "127.0.0.1",
-            "brokerIP2": "127.0.0.1",
-            "namesrvAddr": cluster.namesrv,
-            "storePathRootDir": home / "store",
-            "storePathCommitLog": home / "store" / "commitlog",
-            "mappedFileSizeCommitLog": FILE_BYTES,
-        },
-    )
-    process = launched(server, fetched_jars(release), home)
-    try:
-        wait_until_it_accepts(server.address)
-        yield server.address
-    finally:
-        process.kill()
-        process.wait()
 
 
 def wait_until_it_accepts(address: str) -> None:
