@@ -14,6 +14,7 @@ from rocketmq_emulator.checks.state.promises import (
     Place,
     Status,
 )
+from rocketmq_emulator.checks.state.while_away import AWAY_MODES, WHILE_AWAY
 
 PAGE = DOCS / "replication.md"
 CODES: Mapping[Status, int] = {
@@ -66,5 +67,17 @@ def _fate(places: set[Place]) -> str:
     return " and ".join(filter(None, (at_master, at_slaves))) or "may be lost"
 
 
+def away_text() -> str:
+    """A row for each kind of work that goes on, or not, while a master is away."""
+    rows = [
+        f"| {row.work} | {' | '.join(row.fates[mode] for mode in AWAY_MODES)} | "
+        f"{', '.join(f'`{name}`' for name in row.judged_by)} | {row.source} |"
+        for row in WHILE_AWAY
+    ]
+    head = f"| work | {' | '.join(AWAY_MODES.values())} | rules | upstream |"
+    return "\n".join((head, f"|---|{'---|' * len(AWAY_MODES)}---|---|", *rows))
+
+
 if __name__ == "__main__":
     write_section(PAGE, "promises", promises_text())
+    write_section(PAGE, "while a master is away", away_text())

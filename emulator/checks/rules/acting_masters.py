@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from rocketmq_emulator.checks.state.checker import Checker, CheckerContext, Metric, key_of
 from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING
-from rocketmq_emulator.checks.state.escapes import EscapeClaim
+from rocketmq_emulator.checks.state.escapes import TRANSACTIONS, EscapeClaim
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
     ActingMasterBegan,
@@ -35,7 +35,7 @@ LATE_US_MAX = 10_000_000  # a failing send takes 3 s, and a level sends one mess
 EFFECTS_US = 35_000_000  # until a fault's effects end: routes are looked up every 30 s
 COUNTS = {  # metric: sentence
     "escaped": "that a slave of this master sent to another broker while it acted",
-    "escaped_again": "of these: sent before, from another record or with older progress",
+    "escaped_again": "of these: sent or delivered before, from another record or progress",
     "halves_skipped": "half messages that it skipped: nobody asks for their outcome",
     "timers_given_up": "timer messages that it dropped after its tries",
 }
@@ -130,7 +130,8 @@ class EscapesArrive(Checker):
         name, node, key = fact.queue.broker, entry.node, fact.uniq_key
         self.add_to_metric("escaped", 1, name)
         began, copy = self._began.get(node), self._escapes.copy
-        if (name, key) in self._keys_sent:
+        was_delivered = copy is None and fact.service != TRANSACTIONS  # by its master
+        if was_delivered or (name, key) in self._keys_sent:
             self.add_to_metric("escaped_again", 1, name)
         self._keys_sent[name, key] = None
         if began is None:

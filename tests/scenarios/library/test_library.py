@@ -16,6 +16,7 @@ THREADS = "a_lite_pull_member_has_more_queues_than_threads"
 BEGINS = "a_new_group_begins_behind_the_first_message"
 ADDRESS = "a_slave_is_given_the_address_of_its_master"
 DIES, MORE = "acknowledged_messages_die_with_their_master", "a_slave_has_more_than_its_master"
+OPEN, TWICE = "open_transactions_are_skipped", "messages_come_twice_through_the_bridge"
 GROWS = "a_topic_grows_while_a_name_server_lacks_a_broker"
 NOT_COPIED = "an_election_loses_what_was_not_copied"
 OUTSIDE = "a_slave_outside_the_set_is_elected"
@@ -200,6 +201,16 @@ CASES: list[
     ("slaves:consumers_go_on_at_a_slave", {"release": "5.3.3", "readable": True}, "passed", ""),
     ("slaves:readers_are_ahead_of_a_slave", {}, "failed", "duplicates <= 150 was expected"),
     ("slaves:readers_are_ahead_of_a_slave", {"release": "4.9.7"}, "passed", ""),
+    (f"acting_masters:{OPEN}", {}, "failed", "halves_skipped == 0 was expected, it is 5"),
+    (f"acting_masters:{OPEN}", {"escape": True}, "passed", ""),
+    ("acting_masters:timers_are_given_up", {}, "failed", "timers_given_up == 0"),
+    ("acting_masters:timers_are_given_up", {"another": True}, "passed", ""),
+    (f"acting_masters:{TWICE}", {}, "failed", "escaped_again <= 10 was expected, it is 49"),
+    (f"acting_masters:{TWICE}", {"just_copied": True}, "passed", ""),
+    ("acting_masters:an_acting_master_has_no_topics_yet", {}, "failed", "read_from_slaves >= 1"),
+    ("acting_masters:an_acting_master_has_no_topics_yet", {"settled": True}, "passed", ""),
+    ("acting_masters:an_acting_master_is_not_read", {}, "failed", "read_from_slaves >= 1"),
+    ("acting_masters:an_acting_master_is_not_read", {"readable": True}, "passed", ""),
     ("slaves:a_group_begins_again_at_a_slave", {}, "passed", ""),
     ("masters:a_master_dies", {}, "failed", "write_pause_s <= 45 was expected, it is 60.1"),
     ("masters:a_master_dies", {"fault": "power_off"}, "failed", "lost_with_power == 0"),

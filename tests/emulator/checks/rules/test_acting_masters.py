@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any, Self
 
+from docs.generate import replication
+from docs.generate.sections import with_section
+from rocketmq_emulator.checks.judging.table import ALL
+from rocketmq_emulator.checks.state.while_away import WHILE_AWAY
 from rocketmq_emulator.facts import (
     ActingMasterBegan,
     ActingMasterEnded,
@@ -77,6 +81,13 @@ class AnActingJournal(AJournal):
 
 def an_acting_journal(**waiting: Any) -> AnActingJournal:
     return AnActingJournal().opens().waits(**waiting).at_s(3).takes_over()
+
+
+def test_the_page_says_what_goes_on_and_names_the_rules_that_judge_it() -> None:
+    page = replication.PAGE.read_text()
+    name = "while a master is away"
+    assert with_section(page, name, replication.away_text()) == page, "run make page"
+    assert {rule for row in WHILE_AWAY for rule in row.judged_by} <= ALL.keys()
 
 
 # Messages that arrive ---------------------------------------------------------------------
