@@ -57,22 +57,28 @@ class _SentEnds:
     """
 
     def __init__(self) -> None:
-        self._ends: dict[tuple[str, Queue | str, int], int] = {}
+        self._ends: dict[tuple[str, Queue | str, int], tuple[int, str]] = {}  # with its key
 
     def stored(self, fact: MessageStored, broker: str) -> None:
         """Note where the record ends."""
-        end, ends = fact.position + fact.size_bytes, self._ends
+        end, ends = (fact.position + fact.size_bytes, fact.uniq_key), self._ends
         ends[broker, fact.queue, fact.offset] = end
         ends.setdefault((broker, fact.uniq_key, 0), end)
         while len(ends) > OPEN_ENDS_MAX:
             del ends[next(iter(ends))]
 
     def taken(self, fact: Sent) -> int | None:
-        """The end of the acknowledged message in the log of its broker."""
-        broker = fact.queue.broker
-        by_place = self._ends.pop((broker, fact.queue, fact.offset), None)
-        by_key = self._ends.pop((broker, fact.uniq_key, 0), None)
-        return by_key if by_place is None or isinstance(fact, HalfMessageSent) else by_place
+        """The end of the acknowledged message in the log of its broker.
+
+        What waits is acknowledged with an offset of its waiting place, and another message may
+        have that offset in the queue of the send.
+        """
+        place = fact.queue.broker, fact.queue, fact.offset
+        by_key = self._ends.pop((fact.queue.broker, fact.uniq_key, 0), None)
+        by_place = self._ends.get(place)
+        if by_place is None or (by_key is not None and by_place[1] != fact.uniq_key):
+            return None if by_key is None else by_key[0]
+        return self._ends.pop(place)[0]
 
 
 def _is_retry(fact: Sent) -> bool:

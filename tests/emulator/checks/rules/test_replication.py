@@ -160,6 +160,13 @@ def test_a_retry_of_a_consumer_with_the_same_key_is_another_message() -> None:
     assert journal.violations == []
 
 
+def test_a_delayed_message_is_not_the_one_with_its_offset_in_the_queue_of_the_send() -> None:
+    waiting = Queue("SCHEDULE_TOPIC_XXXX", MASTER, 2)
+    journal = a_journal(awaited=1).stored(0, waiting, key="late").copied(1).stored(0, key="k")
+    journal.acknowledged(0, key="late").found("copies")
+    assert journal.violations == []
+
+
 def test_what_a_slave_with_another_log_acknowledges_is_counted_apart() -> None:
     journal = a_journal(awaited=1)
     journal.stored(0).stored(1).copied(2, 2).acknowledged(0).acknowledged(1)
