@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from docs.generate.sections import DOCS, write_section
+from rocketmq_emulator.checks.rules.while_away import AWAY_MODES, WHILE_AWAY
 from rocketmq_emulator.checks.state.promises import (
     MODES,
     OUTLIVED_BY,
@@ -14,7 +15,6 @@ from rocketmq_emulator.checks.state.promises import (
     Place,
     Status,
 )
-from rocketmq_emulator.checks.state.while_away import AWAY_MODES, WHILE_AWAY
 
 PAGE = DOCS / "replication.md"
 CODES: Mapping[Status, int] = {

@@ -37,9 +37,9 @@ from rocketmq_emulator.checks.rules.rebalances import Churn, RebalanceGaps
 from rocketmq_emulator.checks.rules.replication import (
     CopiesArePromised,
     LostWithMasters,
-    SlaveLogsAgree,
 )
 from rocketmq_emulator.checks.rules.requests import Requests
+from rocketmq_emulator.checks.rules.slave_logs import SlaveLogsAgree
 from rocketmq_emulator.checks.rules.timing import DeliveryTimes, Sends
 from rocketmq_emulator.checks.rules.transaction_checks import HalfMessagesAreChecked
 from rocketmq_emulator.checks.rules.transactions import TransactionsAreSettled

@@ -11,9 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rocketmq_emulator.scenarios.catalog.finding import LIBRARY, in_folder
+from rocketmq_emulator.scenarios.catalog.finding import LIBRARY, in_folder, load
 from tests.support.paths import ROOT, SUPPORT
-from tests.support.scenarios.bytes_of_runs import RELEASES
+from tests.support.scenarios.bytes_of_runs import releases_of
 
 RATE_MAX = 1.0  # messages a second: to compare the order of facts, few are enough
 PROGRAM = SUPPORT / "scenarios" / "bytes_of_runs.py"
@@ -40,5 +40,7 @@ def test_each_scenario_of_the_library_writes_the_same_bytes_in_two_processes(tmp
     assert parted == [], "`rmqemu replay SCENARIO` runs one twice and shows the first difference"
     assert [line for line in forwards if ": finished, " not in line] == []
     assert {tuple(line.split()[1:3]) for line in forwards} >= {
-        (found.name, f"{release}:") for found in in_folder(LIBRARY) for release in RELEASES
+        (found.name, f"{release}:")
+        for found in in_folder(LIBRARY)
+        for release in releases_of(load(found.name))
     }

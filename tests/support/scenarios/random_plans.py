@@ -92,12 +92,12 @@ def a_fault(kind: type[Fault]) -> st.SearchStrategy[Any]:
 
 
 FAULT = st.one_of([a_fault(kind) for kind in FAULTS.values()])
+OF_ACTIONS: dict[str, dict[str, Any]] = {
+    "leave": {"node": st.just("billing-1")},
+    "elect": {"broker": st.just("broker-a"), "node": st.sampled_from(("broker-a", "broker-a-1"))},
+}
 ACT = st.one_of(
-    [
-        some(kind, **({"node": st.just("billing-1")} if word == "leave" else {}))
-        for word, kind in ACTIONS.items()
-        if word != "heal"
-    ]
+    [some(kind, **OF_ACTIONS.get(word, {})) for word, kind in ACTIONS.items() if word != "heal"]
 )
 WHEN = st.builds(
     When,
@@ -232,7 +232,7 @@ PLANS = some(
     title=TEXT,
     issue=TEXT,
     teaches=TEXT,
-    cluster=st.just(ClusterPlan(brokers=3, slaves=1)),
+    cluster=st.just(ClusterPlan(brokers=3, slaves=1, controllers=1, release="5.3.3")),
     topics=st.fixed_dictionaries(
         {
             name: some(

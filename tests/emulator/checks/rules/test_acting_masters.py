@@ -8,7 +8,7 @@ from typing import Any, Self
 from docs.generate import replication
 from docs.generate.sections import with_section
 from rocketmq_emulator.checks.judging.table import ALL
-from rocketmq_emulator.checks.state.while_away import WHILE_AWAY
+from rocketmq_emulator.checks.rules.while_away import WHILE_AWAY
 from rocketmq_emulator.facts import (
     ActingMasterBegan,
     ActingMasterEnded,
