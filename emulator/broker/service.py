@@ -370,11 +370,11 @@ class ScheduledTasks:
         broker.transactions.follow_clock(self._clock.ahead_ms)
         if (timers := broker.timers) is not None:
             timers.on_planned = partial(self._plan_timed, timers)
-        if broker.members.is_preparing and broker.timers is not None:
-            broker.timers.is_dequeuing = False
         if not (config.is_slave or broker.members.is_isolated):
             broker.has_special_services = True  # its store is read
             self._plan_special_services()
+        elif timers is not None:
+            timers.is_dequeuing = False  # until it runs the special services
 
     def change_special_services(self, active: bool) -> None:
         """Start or stop delayed messages, timer messages and checks of transactions.

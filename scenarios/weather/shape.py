@@ -110,7 +110,7 @@ PLANTED_AT_SLAVES: Mapping[str, Planted] = {  # the same shape, with a slave of 
     "copy_no_offsets": Planted({"4.9.7": 60}, "copied_offsets", "when a slave last copied"),
 }
 PLANTED_AT_ELECTIONS: Mapping[str, Planted] = {  # ``ELECTING``: with a slave and a controller
-    "truncate_nothing": Planted({"5.3.3": 1}, "slave_logs", "truncated to that"),
+    "truncate_nothing": Planted({"5.3.3": 3}, "slave_logs", "truncated to that"),
     "two_masters": Planted({"5.3.3": 1}, "one_master_an_epoch", "one broker of a name"),
 }
 PLANTED_AT_ACTING: Mapping[str, Planted] = {  # these slaves act as masters

@@ -166,3 +166,18 @@ async def test_what_is_copied_while_they_run_is_done_as_well(
     copy(master, slave)
     await trio.sleep(61)
     assert len(slave.facts(kind)) >= 1
+
+
+async def test_a_broker_follows_its_masters_timers_until_a_controller_elects_it(
+    autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    bench = Bench(release=LAST_5, enable_controller_mode=True, controllers=("10.0.9.1:9878",))
+    timers = bench.broker.timers
+    assert timers is not None
+    bench.broker.members.is_isolated = True  # RoleChanges.set_fenced: it has no role yet
+    tasks = started(bench, nursery)
+    assert not timers.is_dequeuing, "else it never asks for the progress of its master's timers"
+    tasks.change_special_services(True)
+    assert timers.is_dequeuing
+    tasks.change_special_services(False)
+    assert not timers.is_dequeuing
