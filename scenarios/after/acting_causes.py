@@ -127,5 +127,5 @@ def _away(journal: CauseJournal, entry: Entry) -> Iterator[str]:
     until = f" until {seconds(ended[0])}" if ended else ""
     yield (
         f"From {seconds(at_us)}{until} {entry.node} acts as the master of {master}: it stores "
-        "nothing, and what is due it has to send to another broker."
+        "nothing, and has to send messages that are due to another broker."
     )

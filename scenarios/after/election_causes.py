@@ -1,4 +1,4 @@
-"""Causes of what goes wrong after elections: who was elected when and why, and where logs part.
+"""Causes of violations after elections: the elected broker, the time, the reason, the logs.
 
 The causes are drawn from the facts of controllers and of role changes, of the broker name of the
 violation; the last election before it is the one that counts.
@@ -23,7 +23,7 @@ SHOWN_MAX = 4
 
 
 def wrong_election(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
-    """The last elections of the name, the roles that its brokers took, and what was truncated."""
+    """The last elections of the name, the roles of its brokers, and the truncated bytes."""
     name = _name(about)
     yield from _elections(journal, name, about.at_us)
     roles = [
@@ -67,7 +67,7 @@ def _elections(journal: CauseJournal, name: str, until_us: int) -> Iterator[str]
 
 
 def _logs(journal: CauseJournal, name: str, until_us: int) -> Iterator[str]:
-    """What slaves found when they compared epochs last, and what they truncated."""
+    """The last comparison of epochs of each slave, and the bytes that it truncated."""
     for entry, found in list(journal.of(EpochsCompared))[-SHOWN_MAX:]:
         if name_of(entry.node) == name and entry.mono_us <= until_us:
             yield (

@@ -1,4 +1,4 @@
-"""Slaves that act as masters: what they send to other brokers, lose, or send twice.
+"""Slaves that act as masters: messages sent to other brokers, lost, or sent twice.
 
 A master is away, and its slave acts.  Delayed messages, timers and half messages that are due it
 sends to another broker, if enableRemoteEscape is on and one can be reached.

@@ -1,4 +1,4 @@
-"""Attributes of topics: what a request may set, and what they are afterwards.
+"""Attributes of topics: the changes that a request may make, and their result.
 
 A request names the changes, as ``+message.type=FIFO,-queue.type``; the table has the names without
 signs.  Only known attributes with known values are taken, and some cannot be changed later.  No

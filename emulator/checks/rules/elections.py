@@ -1,8 +1,8 @@
 """Elections: an epoch has one master, whatever the controllers and the links do.
 
 The master epoch is the fence of controller mode: brokers follow the largest that they know.  A
-master that was replaced, and does not know it, goes on in its old epoch; what it acknowledges then
-is lost, and counted.  Two masters of one epoch would acknowledge for ever.
+replaced master goes on in its old epoch until it is notified; the messages that it acknowledges
+meanwhile are lost, and counted.  Two masters of one epoch would acknowledge for ever.
 """
 
 from __future__ import annotations

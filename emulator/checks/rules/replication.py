@@ -62,8 +62,8 @@ class _SentEnds:
     def taken(self, fact: Sent) -> int | None:
         """The end of the acknowledged message in the log of its broker.
 
-        What waits is acknowledged with an offset of its waiting place, and another message may
-        have that offset in the queue of the send.
+        A delayed, timer or half message is acknowledged with its offset in the internal topic, and
+        another message may have that offset in the queue of the send.
         """
         place = fact.queue.broker, fact.queue, fact.offset
         by_key = self._ends.pop((fact.queue.broker, fact.uniq_key, 0), None)

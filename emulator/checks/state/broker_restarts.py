@@ -86,7 +86,7 @@ class LogEnds:
         self._lose_queues(entry.node)
 
     def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
-        """An elected slave lacks what it had not copied; what it may lack is no promise here.
+        """An elected slave lacks the messages that it had not copied; here that is no violation.
 
         The rule ``lost_with_masters`` has the promises of copies.
         """
@@ -127,7 +127,7 @@ class LogEnds:
             reading.committed = None
 
     def _flushed(self, fact: LogFlushed, entry: Entry) -> None:
-        """What is flushed is safe, unless a slave that lacks it may be elected."""
+        """Flushed messages are safe, unless a slave that lacks them may be elected."""
         master = self._cluster.replicas.of(entry.node)
         safe = fact.position
         if master is not None and self._cluster.replicas.may_move(entry.node):

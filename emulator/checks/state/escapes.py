@@ -1,4 +1,4 @@
-"""Slaves that act as masters, and what they sent to other brokers because they may not store it.
+"""Slaves that act as masters, and the messages that they sent to other brokers.
 
 A copy waits at a broker name, and the slave that acts for its master sends it to another name when
 it is due: there it is stored with the same key, and it waits no more.  Each side notes its half,
@@ -74,7 +74,7 @@ class Escapes:
         self.has_acted = False  # some slave ever did
         self.unfounded: dict[tuple[str, str, str], EscapeClaim] = {}  # by key, topic and broker
         self.copy: WaitingCopy | None = None  # that the current MessageEscaped has taken away
-        self.stored_counts: Counter[tuple[str, str]] = Counter()  # by key and name: of what waits
+        self.stored_counts: Counter[tuple[str, str]] = Counter()  # waiting, by key and name
         self._cluster = cluster
         self._records = records
         self._pending = pending

@@ -66,7 +66,8 @@ def test_settings_of_replication_that_exclude_each_other_are_refused(
     ],
 )
 def test_upstream_excludes_no_others(settings: dict[str, Any]) -> None:
-    BrokerConfig(**settings)
+    config = BrokerConfig(**settings)
+    assert {name: getattr(config, name) for name in settings} == settings
 
 
 @pytest.mark.parametrize(
