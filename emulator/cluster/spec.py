@@ -209,7 +209,13 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             "reply_rules_allowed": self.is_on_loopback,
             "support_acting_master": self.acting_master,  # routes show the slave as the master
         }
-        return convert_fields(NameServerConfig, given | self.name_server_settings, name)
+        config = convert_fields(NameServerConfig, given | self.name_server_settings, name)
+        if config.controller_in_namesrv:
+            raise BadField(
+                f"{name}: controllers of a cluster are nodes of their own: give controllers=1, or "
+                "3, and no enableControllerInNamesrv"
+            )
+        return config
 
     def controller_config(
         self, name: str, addresses: Mapping[str, str] | None = None

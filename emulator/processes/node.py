@@ -11,9 +11,11 @@ environment (a port in use, an unwritable store) are one line on standard error.
 Options: ``--journal FILE`` appends facts as JSON Lines, and rotates the file (FILE.1 …);
 ``--log JSON`` (a ``LogSettings``) selects the facts on standard error, by default warnings and
 errors; lines that are not read there are dropped and counted, and the file is polled before each
-write, since other processes may share it.  ``--with-parent`` ends the node with its standard
-input, so that it does not outlast its parent, and reports the progress of reading a large store.
-A second signal ends it at once.  ``--skew-ms N`` sets its wall clock wrong before its first fact.
+write, since other processes may share it.  ``--controller JSON`` serves a controller too, as a
+RocketMQ NameServer can; its facts are in the same journal.  ``--with-parent`` ends the node with
+its standard input, so that it does not outlast its parent, and reports the progress of reading a
+large store.  A second signal ends it at once.  ``--skew-ms N`` sets its wall clock wrong before
+its first fact.
 """
 
 from __future__ import annotations
@@ -129,6 +131,9 @@ def main() -> int:
             return 0  # the parent has closed the pipe
     try:
         config = msgspec.json.decode(text, type=CONFIG_OF_ROLE[role])
+        beside = msgspec.json.decode(
+            _option(options, "--controller", "null"), type=ControllerConfig | None
+        )
         log = msgspec.json.decode(_option(options, "--log", "{}"), type=LogSettings)
     except (msgspec.MsgspecError, ValueError) as error:
         _standard_error().write(f"{PREFIX}{role}: {error}\n")
@@ -137,7 +142,7 @@ def main() -> int:
     _allow_open_files()
     skew_ms = int(_option(options, "--skew-ms", "0"))
     with_parent = "--with-parent" in options
-    return run(config, journal, log, name, with_parent=with_parent, skew_ms=skew_ms)
+    return run(config, journal, log, name, with_parent=with_parent, skew_ms=skew_ms, beside=beside)
 
 
 def run(
@@ -148,14 +153,19 @@ def run(
     *,
     with_parent: bool = False,
     skew_ms: int = 0,
+    beside: ControllerConfig | None = None,
 ) -> int:
     """Serve in this process until a signal; returns the exit code.
+
+    *beside* is the config of a controller in the same process.
 
     Without a *name*, as of a node of a cluster, its name in the journal is that of its role.
     """
     errors, name = _standard_error(), name or name_of(config)
     try:
-        main = partial(_serve_until_stopped, name, with_parent=with_parent, skew_ms=skew_ms)
+        main = partial(
+            _serve_until_stopped, name, with_parent=with_parent, skew_ms=skew_ms, beside=beside
+        )
         left_out = trio.run(main, config, journal, log, errors)
     except Exception as error:  # noqa: BLE001  # bugs are written with their traceback
         text = _text_of_end(name, first_error(error))
@@ -216,6 +226,7 @@ async def _serve_until_stopped(
     *,
     with_parent: bool,
     skew_ms: int,
+    beside: ControllerConfig | None,
 ) -> int:
     """Serve until a signal, or the end of standard input, sets *stop*.
 
@@ -231,32 +242,49 @@ async def _serve_until_stopped(
     with calling_on_stop(ask_to_stop, with_parent=with_parent):
         clock = WallClock.of_this_machine()
         clock.skew_ms = skew_ms
-        journal = Journal.to_file(name, clock, _journal_file(journal_path, config))
-        log_to(journal, errors.write, log)
-        if with_parent:
-            journal.listen(_say_progress, (LogRecovering, TimersRecovering))
-            _say_first_left_out(journal)
+        file = _journal_file(journal_path, config)
+        served = [(config, Journal.to_file(name, clock, file))]
+        if beside is not None:
+            served.append((beside, Journal.to_file(name_of(beside), clock, file)))
+        for _, journal in served:
+            log_to(journal, errors.write, log)
+            if with_parent:
+                _say_progress_of(journal)
         async with trio.open_nursery() as nursery:
             with trio.CancelScope() as starting:
                 nursery.start_soon(_cancel_at, stop, starting)
-                address = await nursery.start(_serve, config, clock, journal, stop)
+                addresses = [
+                    await nursery.start(_serve, served_config, clock, journal, stop)
+                    for served_config, journal in served
+                ]
             if starting.cancelled_caught:
-                return journal.left_out
-            role = role_of(config)
-            line = {"role": role, "name": name, "address": address, "pid": os.getpid()}
-            age = {"ready_s": round(process_age_s(), 3)}
-            print(json.dumps({"ready": True, **line, **age}), flush=True)  # noqa: T201  # the interface
+                return sum(journal.left_out for _, journal in served)
+            _say_ready(name, config, *addresses)
             _freeze_what_was_imported()
-        journal.close()
-        if with_parent and journal.left_out:
-            _say_left_out(journal.left_out)
-        return journal.left_out
+        for _, journal in served:
+            journal.close()
+        left_out = sum(journal.left_out for _, journal in served)
+        if with_parent and left_out:
+            _say_left_out(left_out)
+        return left_out
+
+
+def _say_ready(name: str, config: RoleConfig, address: str, controller: str = "") -> None:
+    line = {"role": role_of(config), "name": name, "address": address, "pid": os.getpid()}
+    beside = {"controller": controller} if controller else {}
+    age = {"ready_s": round(process_age_s(), 3)}
+    print(json.dumps({"ready": True, **line, **beside, **age}), flush=True)  # noqa: T201  # the interface
 
 
 async def _cancel_at(stop: trio.Event, starting: trio.CancelScope) -> None:
     """Cancel the start at *stop*: a node that reads a large log need not finish first."""
     await stop.wait()
     starting.cancel()
+
+
+def _say_progress_of(journal: Journal) -> None:
+    journal.listen(_say_progress, (LogRecovering, TimersRecovering))
+    _say_first_left_out(journal)
 
 
 def _say_progress(entry: Entry) -> None:

@@ -133,6 +133,11 @@ class Settings:
                 flag = FLAGS.get(name, name)
                 self._set(name, value, f"--{flag.replace('_', '-')}")
 
+    def knows(self, name: str) -> bool:
+        """Whether *name* is a setting of this role, by our name or upstream's."""
+        table = self._properties
+        return name in self._types or name in table.settings or name in table.harmless
+
     # The result -----------------------------------------------------------------------
 
     def config(self) -> RoleConfig:

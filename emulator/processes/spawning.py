@@ -169,12 +169,16 @@ class Spawned(NamedTuple):
 _forkers: list[NodeForkClient] = []  # at most one, started for the first node
 
 
-def node_command(role: str, config: str, journal: str = "", log: str = "") -> list[str]:
+def node_command(
+    role: str, config: str, journal: str = "", log: str = "", controller: str = ""
+) -> list[str]:
     """The command line of one role; it never imports code from the current folder.
 
-    *config* and *log* are JSON: the role's config struct, and ``LogSettings`` if not default.
+    *config*, *log* and *controller* are JSON: the role's config struct, ``LogSettings`` if not
+    default, and the config of a controller in the same process.
     """
-    return [*NODE, *_arguments(role, config, journal, log)]
+    beside = ["--controller", controller] if controller else []
+    return [*NODE, *_arguments(role, config, journal, log), *beside]
 
 
 def node_environment() -> dict[str, str]:

@@ -137,6 +137,7 @@ NAME_SERVER = PropertyTable(
         "waitSecondsForService": Setting("wait_for_service_ms", unit=1_000),
         "scanNotActiveBrokerInterval": Setting("scan_interval_ms"),
         "configBlackList": Setting("config_black_list"),
+        "enableControllerInNamesrv": Setting("controller_in_namesrv"),
     },
     harmless={
         **_NET_HARMLESS,
@@ -148,7 +149,6 @@ NAME_SERVER = PropertyTable(
         "defaultThreadPoolQueueCapacity": ANY_VALUE,
         "unRegisterBrokerQueueCapacity": ANY_VALUE,
         "clusterTest": _OFF,
-        "enableControllerInNamesrv": _OFF,
     },
 )
 

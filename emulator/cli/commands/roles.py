@@ -22,10 +22,11 @@ from rocketmq_emulator.cli.options.server_arguments import (
     log_settings,
 )
 from rocketmq_emulator.facts.logs import LogFormat, LogSettings
+from rocketmq_emulator.processes.namesrv_settings import NameServerProcessSettings
 from rocketmq_emulator.processes.role_settings import BadSetting, Settings
 from rocketmq_emulator.processes.roles import RoleConfig, role_of
 from rocketmq_emulator.processes.spawning import node_command, node_environment
-from rocketmq_emulator.settings.config import BrokerConfig, ControllerConfig, NameServerConfig
+from rocketmq_emulator.settings.config import BrokerConfig, ControllerConfig
 
 ALL_ADDRESSES = ("0.0.0.0", "[::]", "")
 UNROUTED_ADDRESS = ("192.0.2.1", 9)  # an address for documentation; no packet is sent
@@ -78,11 +79,13 @@ def nameserver(
     log: Log = False,
     log_format: Format = LogFormat.CONSOLE,
 ) -> None:
-    """Run one NameServer."""
+    """Run one NameServer; with enableControllerInNamesrv=true a controller in its process."""
     with errors_as_exit_codes():
-        settings = _read_settings(NameServerConfig, conf, config, sets)
+        settings = NameServerProcessSettings()
+        _read_settings(settings, conf, config, sets)
         settings.add_flags(listen_address=listen, release=release, store=store)
-        _exec_node(settings, settings.config(), journal, log_settings(log_format, everything=log))
+        made, beside = settings.config(), settings.controller_config()
+        _exec_node(settings, made, journal, log_settings(log_format, everything=log), beside)
 
 
 def controller(
@@ -98,7 +101,7 @@ def controller(
 ) -> None:
     """Run one controller, which elects the master of each broker name."""
     with errors_as_exit_codes():
-        settings = _read_settings(ControllerConfig, conf, config, sets)
+        settings = _read_settings(Settings(ControllerConfig), conf, config, sets)
         settings.add_flags(listen_address=listen, release=release, store=store)
         _exec_node(settings, settings.config(), journal, log_settings(log_format, everything=log))
 
@@ -137,7 +140,7 @@ def broker(
 ) -> None:
     """Run one broker."""
     with errors_as_exit_codes():
-        settings = _read_settings(BrokerConfig, conf, config, sets)
+        settings = _read_settings(Settings(BrokerConfig), conf, config, sets)
         reached_at, reached_from = _advertised(advertise or [])
         settings.add_flags(
             name=name,
@@ -164,10 +167,7 @@ def _advertised(given: list[str]) -> tuple[str | None, dict[str, str] | None]:
     return (for_all[0] if for_all else None), apart or None
 
 
-def _read_settings(
-    kind: type[RoleConfig], conf: str, config: str, sets: list[str] | None
-) -> Settings:
-    settings = Settings(kind)
+def _read_settings(settings: Settings, conf: str, config: str, sets: list[str] | None) -> Settings:
     if conf:
         settings.add_properties_file(conf)
     if config:
@@ -214,7 +214,13 @@ def _is_device(path: Path) -> bool:
     return path.exists() and not path.is_dir()
 
 
-def _exec_node(settings: Settings, config: RoleConfig, journal: str, log: LogSettings) -> None:
+def _exec_node(
+    settings: Settings,
+    config: RoleConfig,
+    journal: str,
+    log: LogSettings,
+    beside: ControllerConfig | None = None,
+) -> None:
     if settings.ignored:
         names = ", ".join(sorted(settings.ignored))
         typer.echo(f"rmqemu: of no effect here, ignored: {names}", err=True)
@@ -222,5 +228,6 @@ def _exec_node(settings: Settings, config: RoleConfig, journal: str, log: LogSet
     if journal := journal_file(journal, getattr(config, "name", role)):
         Path(journal).parent.mkdir(parents=True, exist_ok=True)
     config_text, log_text = (msgspec.json.encode(value).decode() for value in (config, log))
-    command = node_command(role, config_text, journal, log_text)
+    beside_text = "" if beside is None else msgspec.json.encode(beside).decode()
+    command = node_command(role, config_text, journal, log_text, beside_text)
     os.execve(command[0], command, node_environment())  # noqa: S606  # our own program

@@ -87,7 +87,6 @@ SETTINGS_WITHOUT_EFFECT_5 = {
     "clientRequestThreadPoolQueueCapacity": "50000",
     "defaultThreadPoolNums": "16",
     "defaultThreadPoolQueueCapacity": "10000",
-    "enableControllerInNamesrv": "false",
     "scanNotActiveBrokerInterval": "5000",
     "unRegisterBrokerQueueCapacity": "3000",
 }
@@ -135,8 +134,10 @@ class NameServerSettings:
             "rocketmqHome": config.store,
             "serverChannelMaxIdleTimeSeconds": str(config.net.idle_ms_max // 1_000),
         }
-        if self._has_more and config.scan_interval_ms:
-            self._shown["scanNotActiveBrokerInterval"] = str(config.scan_interval_ms)
+        if self._has_more:
+            self._shown["enableControllerInNamesrv"] = str(config.controller_in_namesrv).lower()
+            if config.scan_interval_ms:
+                self._shown["scanNotActiveBrokerInterval"] = str(config.scan_interval_ms)
 
     def properties(self) -> dict[str, str]:
         """All settings by upstream's names, as texts."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 
 import pytest
 
 from rocketmq_emulator.cli.commands.roles import journal_file
 from rocketmq_emulator.protocol.messages.records import encode_record
 from tests.support.cli.command_line import environment, ready_line, rmqemu, started
+from tests.support.free_ports import free_port
 
 
 def test_a_name_server_and_a_broker_started_by_hand_make_a_cluster() -> None:
@@ -41,6 +43,36 @@ def test_a_rocketmq_users_own_conf_file_starts_a_broker(tmp_path) -> None:
         assert ready_line(broker)["name"] == "theirs"
         said = broker.stderr.readline().decode()
     assert said == "rmqemu: of no effect here, ignored: deleteWhen\n"
+
+
+def test_a_name_server_elects_masters_by_the_controller_in_its_process(tmp_path) -> None:
+    conf = tmp_path / "namesrv.conf"
+    conf.write_text(
+        "enableControllerInNamesrv = true\nlistenPort = 0\ncontrollerDLegerSelfId = n0\n"
+        f"controllerDLegerPeers = n0-127.0.0.1:{free_port()}\n"
+    )
+    journal = tmp_path / "journal.jsonl"
+    with started("nameserver", "-c", str(conf), "--journal", str(journal)) as name_server:
+        line = ready_line(name_server)
+        assert line["role"] == "nameserver"
+        settings = ("enableControllerMode=true", f"controllerAddr={line['controller']}")
+        sets = [word for setting in settings for word in ("--set", setting)]
+        more = ("--namesrv", line["address"], "--listen", "127.0.0.1:0", "--release", "5.3.3")
+        with started("broker", "--name", "elected", *more, *sets) as broker:
+            ready_line(broker)
+            wait_until_registered("elected", line["address"])
+    nodes = {json.loads(text)["node"] for text in journal.read_text().splitlines()}
+    assert nodes == {"namesrv", "controller-n0"}
+
+
+def wait_until_registered(name: str, namesrv: str) -> None:
+    """A broker registers once a controller has made it the master."""
+    until_s = time.monotonic() + 30
+    while True:
+        status = json.loads(rmqemu("status", "--json", "-n", namesrv).stdout)
+        if [broker["name"] for broker in status["brokers"]] == [name]:
+            return
+        assert time.monotonic() < until_s, f"{name} was not registered"
 
 
 def test_the_environment_configures_a_role(monkeypatch) -> None:
