@@ -12,6 +12,7 @@ from rocketmq_emulator.facts import (
     BrokerIsolated,
     BrokerRegistered,
     LogFlushed,
+    MasterConnected,
     MemberLeft,
     NodeKilled,
     NodeStarted,
@@ -92,6 +93,25 @@ def test_a_broker_may_be_in_no_route_for_58_s_after_a_fault(node) -> None:
     assert found(a_share_of_two(node, 167), "routes_are_current") == (0, 1)
     assert found(a_share_of_two(node, 169), "routes_are_current") == (1, 0)
     assert found(a_share_of_two("producer-1", 167), "routes_are_current") == (1, 0)
+
+
+def a_share_with_a_dead_master(*slaves: str, die: bool = False) -> AJournal:
+    """The member's share has the queues of broker-b, whose master was killed 70 s before."""
+    journal = a_cluster().consumer(ONE)
+    for slave in slaves:
+        journal.note(slave, NodeStarted("broker", "", "4.9.7"))
+        journal.note(slave, MasterConnected("10.0.0.2:10912", 0))
+    for node in ("broker-b", *(slaves if die else ())):
+        journal.at_s(100).note("world", NodeKilled(node))
+    return passed(journal.at_s(170), ONE, ONE, queues=4)
+
+
+def test_a_slave_keeps_the_queues_of_a_dead_master_in_the_routes() -> None:
+    assert found(a_share_with_a_dead_master(), "routes_are_current")[0] == 1
+    assert found(a_share_with_a_dead_master("broker-b-1"), "routes_are_current")[0] == 0
+    assert found(a_share_with_a_dead_master("broker-a-1"), "routes_are_current")[0] == 1
+    dead = a_share_with_a_dead_master("broker-b-1", die=True)
+    assert found(dead, "routes_are_current")[0] == 1
 
 
 def settings_lost(
