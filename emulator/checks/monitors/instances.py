@@ -82,10 +82,13 @@ class HeartbeatsCome(Monitor):
             self._beats[known] = key_of(entry)
 
     def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
-        """Forget the connections of both nodes: which of them still are is not known."""
+        """Forget the connections of the former master: which of them still are is not known."""
         if (move := self.cluster.roles.move) is not None:
-            for known in [known for known in self._beats if known[0] in (move.name, move.slave)]:
+            for known in [known for known in self._beats if known[0] == move.name]:
                 del self._beats[known]
+            move.rekey(self._beats)
+            move.rekey(self._clients)
+            self._noting_brokers = set(map(move.after, self._noting_brokers))
 
     def _note_broker(self, entry: Entry) -> None:
         """A broker notes heartbeats from now on: earlier ones are not in the journal."""

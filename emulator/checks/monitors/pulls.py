@@ -15,6 +15,7 @@ from rocketmq_emulator.checks.monitors.monitor import US_A_MS, Monitor
 from rocketmq_emulator.checks.state.checker import CheckerContext
 from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
+    BrokerRoleChanged,
     ConnectionOpened,
     FaultBegan,
     FaultEnded,
@@ -153,11 +154,20 @@ class HeldPulls(Monitor):
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
-        return {MemberJoined: self._joined, PullHeld: self._hold}
+        return {
+            MemberJoined: self._joined,
+            PullHeld: self._hold,
+            BrokerRoleChanged: self._role_changed,
+        }
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
         if fact.consume_type == PUSH:
             self._pushed.add((entry.node, fact.group, fact.peer))
+
+    def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
+        """A slave that is elected has its connections with members already."""
+        if (move := self.cluster.roles.move) is not None:
+            self._pushed = {(move.after(node), group, peer) for node, group, peer in self._pushed}
 
     def _hold(self, fact: PullHeld, entry: Entry) -> None:
         self.tried += 1

@@ -51,7 +51,9 @@ class CommitsFollowPulls(MemberMonitor):
         self._ends = {k: end for k, end in self._ends.items() if group not in ("", k[0])}
 
     def _pull(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
-        end = fact.next_offset if isinstance(fact, PullAnswered) else fact.offset
+        end = fact.offset  # the group was given all before it, maybe by an earlier process
+        if isinstance(fact, PullAnswered):
+            end = max(end, fact.next_offset)  # smaller if the broker has lost messages
         known = fact.group, fact.queue
         if known not in self._ends or end > self._ends[known][0]:
             self._ends[known] = end, key_of(entry)

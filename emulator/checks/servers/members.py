@@ -3,6 +3,9 @@
 A client has a connection to each broker, so an address identifies a client at one broker, and
 its client id everywhere.  While members join and leave queues move, and two members may pull one
 queue for a moment; a group is settled when a client had time for its next pass.
+
+Clients send heartbeats to slaves too.  So a slave that is elected, or acts as the master, knows
+the members already, and no MemberJoined follows.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from typing import NamedTuple
 
 from rocketmq_emulator.checks.monitors.monitor import Monitor
 from rocketmq_emulator.checks.monitors.pulls import PUSH
+from rocketmq_emulator.checks.state.broker_roles import Move
 from rocketmq_emulator.checks.state.checker import CheckerContext
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
@@ -66,6 +70,12 @@ class MemberMonitor(Monitor):
 
     def forget(self, group: str) -> None:
         """Drop what was seen of queues of *group*; "" stands for any group."""
+
+    def move(self, move: Move) -> None:
+        """Another node is the master of a broker name: its connections stay."""
+        move.rekey(self._members)
+        for known, member in self._members.items():
+            self._members[known] = member._replace(broker=known[0])
 
     def member(self, group: str, broker: str, peer: str) -> GroupMember | None:
         """The push consumer whose request came from *peer*; None if *peer* is none."""
@@ -126,10 +136,14 @@ class MemberMonitor(Monitor):
             self.forget("")
 
     def _starts(self, fact: NodeStarted, entry: Entry) -> None:
-        self._started_us[entry.node] = entry.mono_us
+        """A restarted broker has no members, an elected slave those that it has as a slave."""
+        self._started_us[entry.node] = entry.mono_us  # an elected one has no locks either
         self._change("", entry)
-        for known in [each for each in self._members if each[0] == entry.node]:
-            del self._members[known]  # a restarted broker has no members
+        if (move := self.cluster.roles.move) is not None:
+            self.move(move)
+        else:
+            for known in [each for each in self._members if each[0] == entry.node]:
+                del self._members[known]
         self.forget("")
 
     def _change(self, group: str, entry: Entry) -> None:

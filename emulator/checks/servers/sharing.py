@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rocketmq_emulator.checks.servers.members import MemberMonitor
+from rocketmq_emulator.checks.state.broker_roles import Move
 from rocketmq_emulator.checks.state.checker import CheckerContext, key_of
 from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
@@ -91,6 +92,11 @@ class ClientIdsDiffer(MemberMonitor):
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
         return {**super().table(), PullHeld: self._pull, PullAnswered: self._pull}
+
+    def move(self, move: Move) -> None:
+        """Another node is the master of a broker name: its connections stay."""
+        super().move(move)
+        move.rekey(self._last)
 
     def _pull(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
         member = self.member(fact.group, entry.node, fact.peer)
