@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from rocketmq_emulator.checks.monitors.monitor import Monitor
 from rocketmq_emulator.checks.state.checker import CheckerContext, key_of
+from rocketmq_emulator.checks.state.cluster_state import MissingRoute
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
+    BrokerExpired,
+    BrokerRegistered,
     BrokerRoleChanged,
+    BrokerUnregistered,
     ConnectionClosed,
     ConsumerStarted,
     HeartbeatReceived,
     MemberJoined,
     MemberLeft,
+    NodeStarted,
     RequestReceived,
     RouteChanged,
     RouteQueriesFailing,
@@ -21,6 +26,7 @@ from rocketmq_emulator.facts.journal import Entry, EntryKey
 from rocketmq_emulator.protocol.codes import RequestCode
 
 HEARTBEAT_US = 30_000_000  # heartbeatBrokerInterval
+ROUTES_US = 30_000_000  # pollNameServerInterval: until a client knows of a broker again
 SILENT_US = 120_000_000 + 10_000_000  # channelExpiredTimeout, and until brokers look
 LATE_US = 10_000_000  # for calls to three brokers that do not answer (client invariant 2)
 
@@ -39,16 +45,21 @@ class HeartbeatsCome(Monitor):
         self._beats: dict[tuple[str, str], EntryKey] = {}  # broker, address of a member
         self._noting_brokers: set[str] = set()  # brokers that note heartbeats
         self._clients: dict[tuple[str, str], str] = {}  # broker, address: client id
+        self._unrouted: dict[str, MissingRoute] = {}  # brokers that a NameServer removed last
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
         return {
+            NodeStarted: self._started,
             MemberJoined: self._joined,
             MemberLeft: self._left,
             ConnectionClosed: self._closed,
             RequestReceived: self._received,
             HeartbeatReceived: self._beats_again,
             BrokerRoleChanged: self._role_changed,
+            BrokerRegistered: self._registered,
+            BrokerUnregistered: self._unregistered,
+            BrokerExpired: self._unregistered,
         }
 
     def end(self) -> None:
@@ -56,6 +67,11 @@ class HeartbeatsCome(Monitor):
         for known in list(self._beats):
             if self.cluster.last is not None:  # never None if a member is known
                 self._check(known, self.cluster.last)
+
+    def _started(self, fact: NodeStarted, entry: Entry) -> None:
+        if self.cluster.roles.move is None:  # a new process has no connections
+            for known in [known for known in self._beats if known[0] == entry.node]:
+                del self._beats[known]
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
         key = EntryKey(entry.mono_us, entry.node, entry.seq)
@@ -88,7 +104,17 @@ class HeartbeatsCome(Monitor):
                 del self._beats[known]
             move.rekey(self._beats)
             move.rekey(self._clients)
+            move.rekey(self._unrouted)
             self._noting_brokers = set(map(move.after, self._noting_brokers))
+
+    def _unregistered(self, fact: BrokerUnregistered | BrokerExpired, entry: Entry) -> None:
+        broker = self.cluster.roles.seen_at(fact.address)
+        self._unrouted[broker] = MissingRoute(entry.mono_us)
+
+    def _registered(self, fact: BrokerRegistered, entry: Entry) -> None:
+        missing = self._unrouted.get(self.cluster.roles.seen_at(fact.address))
+        if fact.first and missing is not None and missing.until_us is None:
+            missing.until_us = entry.mono_us
 
     def _note_broker(self, entry: Entry) -> None:
         """A broker notes heartbeats from now on: earlier ones are not in the journal."""
@@ -129,7 +155,10 @@ class HeartbeatsCome(Monitor):
             for consumer in consumers
             if consumer.started.client == client
         ]
-        if not consumers:  # no fact names the client's node
+        if not consumers:  # no fact names the client's node, or shows its routes
+            missing = self._unrouted.get(broker)
+            if missing is not None and _was_absent(missing, before, entry, ROUTES_US):
+                return True
             return any(each.held(since_us, entry.mono_us) for each in self.cluster.all_faults)
         nodes = {broker, *(consumer.node for consumer in consumers)}
         if any(self._had_no_route(consumer.node, broker, before, entry) for consumer in consumers):
@@ -149,10 +178,14 @@ class HeartbeatsCome(Monitor):
         Upstream: MQClientInstance.cleanOfflineBroker, before each round of heartbeats.
         """
         missing_route = self.cluster.missing_route(node, broker)
-        if missing_route is None:
-            return False
-        until_us = entry.mono_us if missing_route.until_us is None else missing_route.until_us
-        return before.mono_us <= until_us and entry.mono_us - until_us <= HEARTBEAT_US + LATE_US
+        return missing_route is not None and _was_absent(missing_route, before, entry)
+
+
+def _was_absent(missing: MissingRoute, before: EntryKey, entry: Entry, late_us: int = 0) -> bool:
+    """Whether routes lacked a broker between the two, so that no heartbeat was due again."""
+    until_us = entry.mono_us if missing.until_us is None else missing.until_us
+    since_us = entry.mono_us - until_us
+    return before.mono_us <= until_us and since_us <= HEARTBEAT_US + LATE_US + late_us
 
 
 class MembersUnregister(Monitor):

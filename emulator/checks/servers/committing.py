@@ -145,7 +145,7 @@ class OnlyOwnersCommit(MemberMonitor):
 
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
-        self._pulls: dict[tuple[str, Queue], dict[str, EntryKey]] = {}  # by peer, its last pull
+        self._pulls: dict[tuple[str, Queue], dict[str, EntryKey]] = {}  # by client, its last pull
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -161,16 +161,18 @@ class OnlyOwnersCommit(MemberMonitor):
         self._pulls = {k: each for k, each in self._pulls.items() if group not in ("", k[0])}
 
     def _pull(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
-        if self.member(fact.group, entry.node, fact.peer) is not None:
-            self._pulls.setdefault((fact.group, fact.queue), {})[fact.peer] = key_of(entry)
+        """Note a pull.  A client may pull at a slave and commit at the master."""
+        member = self.member(fact.group, entry.node, fact.peer)
+        if member is not None:
+            self._pulls.setdefault((fact.group, fact.queue), {})[member.client] = key_of(entry)
 
     def _committed(self, fact: OffsetCommitted, entry: Entry) -> None:
         member = self.member(fact.group, entry.node, fact.peer)
         pulls = self._pulls.get((fact.group, fact.queue), {})
-        mine = pulls.get(fact.peer)
+        mine = None if member is None else pulls.get(member.client)
         if member is None or mine is None or member.broadcasts:
             return
-        heirs = [key for peer, key in pulls.items() if peer != fact.peer]
+        heirs = [key for client, key in pulls.items() if client != member.client]
         heir = max(heirs, default=mine)
         if heir > mine and entry.mono_us - mine.mono_us > GIVEN_AWAY_US:
             self.report_violation(

@@ -18,6 +18,7 @@ from rocketmq_emulator.checks.state.broker_roles import Move
 from rocketmq_emulator.checks.state.checker import CheckerContext
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
+    ActingMasterBegan,
     BrokerReset,
     GroupOffsetMoved,
     MemberJoined,
@@ -66,6 +67,7 @@ class MemberMonitor(Monitor):
             TopicChanged: self._all_change,
             BrokerReset: self._all_change,
             NodeStarted: self._starts,
+            ActingMasterBegan: self._acting_began,
         }
 
     def forget(self, group: str) -> None:
@@ -105,7 +107,10 @@ class MemberMonitor(Monitor):
         return self.cluster.is_disturbed_since(now_us - SILENT_US)
 
     def started_us(self, broker: str) -> int:
-        """When *broker* started; ``-SETTLE_US`` if the journal has no start."""
+        """When *broker* started, or began to serve as a master: it has no locks then.
+
+        ``-SETTLE_US`` if the journal has no start.
+        """
         return self._started_us.get(broker, -SETTLE_US)
 
     # Handlers -----------------------------------------------------------------------------
@@ -145,6 +150,11 @@ class MemberMonitor(Monitor):
             for known in [each for each in self._members if each[0] == entry.node]:
                 del self._members[known]
         self.forget("")
+
+    def _acting_began(self, fact: ActingMasterBegan, entry: Entry) -> None:
+        """A slave has its own members, and no locks."""
+        self._started_us[entry.node] = entry.mono_us
+        self._change("", entry)
 
     def _change(self, group: str, entry: Entry) -> None:
         self._changed_us[group] = entry.mono_us

@@ -13,7 +13,9 @@ from rocketmq_emulator.checks.servers.table import SDK_MONITORS
 from rocketmq_emulator.cluster.fault_values import Kill
 from rocketmq_emulator.facts import (
     ActingMasterBegan,
+    BrokerRegistered,
     BrokerRoleChanged,
+    BrokerUnregistered,
     MemberJoined,
     MessageSentBack,
     MessageStored,
@@ -195,6 +197,59 @@ def test_an_elected_slave_knows_no_locks_for_a_while() -> None:
     journal = two_masters().note(NEW, QueuesLocked("billing", GO, (), (Q0,)))
     journal = held(journal.at_s(ELECTED_S + 34))
     assert judge(journal.entries, tuple(SDK_MONITORS.values())).violations == ()
+
+
+def test_an_acting_master_knows_no_locks_for_a_while() -> None:
+    """Its master granted them, and was away before they had to be renewed."""
+
+    def pulls_later(seconds: float) -> list[str]:
+        journal = two_masters(elect=False)
+        journal.note(OLD, QueuesLocked("billing", GO, (Q0,), ()))
+        journal.at_s(SETTLED_S).note(NEW, ActingMasterBegan(1)).at_s(SETTLED_S + seconds)
+        found = judge(held(journal).entries, tuple(SDK_MONITORS.values()))
+        return [each.checker for each in found.violations]
+
+    assert pulls_later(34) == []
+    assert pulls_later(36) == ["locks_are_renewed"]
+
+
+def test_a_client_may_pull_at_a_slave_and_commit_at_its_master() -> None:
+    """As one that reads slowly, with slaveReadEnable; another member's pull is no excuse."""
+
+    def commits(pulling: str) -> list[str]:
+        journal = two_masters(elect=False).at_s(SETTLED_S)
+        journal.note(OLD, PullAnswered("billing", Q0, 0, 0, 1, 1, PEER, 1))
+        answered(answered(journal, 0, 1), 1, 2, pulling).at_s(SETTLED_S + 31)
+        journal.note(OLD, OffsetCommitted("billing", Q0, 1, PEER))
+        found = judge(journal.entries, tuple(SDK_MONITORS.values()))
+        return [each.checker for each in found.violations]
+
+    assert commits(HERE) == []
+    assert commits(OTHER) == ["only_owners_commit"]
+
+
+def test_a_master_that_is_in_no_route_gets_no_heartbeats() -> None:
+    """Upstream: MQClientInstance.cleanOfflineBroker, before each round of heartbeats."""
+
+    def silent(back_s: float) -> list[str]:
+        journal, address = AJournal(), "10.0.0.0:10911"
+        journal.note(OLD, NodeStarted("broker", address, "5.3.3", 5)).note(OLD, a_member(GO))
+        journal.note(OLD, RequestReceived(PEER, 34, 7)).at_s(20)
+        journal.note("namesrv", BrokerUnregistered(OLD, 0, address, "channel closed"))
+        journal.at_s(back_s).note("namesrv", BrokerRegistered("c", OLD, 0, address, 1, first=True))
+        found = judge(journal.at_s(200).ends().entries, tuple(SDK_MONITORS.values()))
+        return [each.checker for each in found.violations]
+
+    assert silent(131) == []
+    assert silent(129) == ["heartbeats_come"]
+
+
+def test_a_new_process_of_a_broker_has_none_of_the_old_connections() -> None:
+    journal, started = AJournal(), NodeStarted("broker", "10.0.0.0:10911", "5.3.3", 5)
+    journal.note(OLD, started).note(OLD, a_member(GO)).note(OLD, RequestReceived(PEER, 34, 7))
+    journal.at_s(30).note(OLD, started).at_s(200).note(OLD, a_member(GO, OTHER)).ends()
+    found = judge(journal.entries, tuple(SDK_MONITORS.values()))
+    assert [each for each in found.violations if each.checker == "heartbeats_come"] == []
 
 
 def test_pulls_that_the_former_master_held_are_forgotten() -> None:
