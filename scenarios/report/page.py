@@ -28,6 +28,7 @@ SCRIPTS = (
     "view.js",
     "look.js",
     "nodes.js",
+    "roles.js",
     "owners.js",
     "charts.js",
     "details.js",

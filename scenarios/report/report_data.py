@@ -7,7 +7,7 @@ and this version cannot decode it, the plan is shown as text and its expectation
 A killed node records no fact about that.  Its next process begins with number 1 again, so the
 node was down from its last fact until then; a ``FaultBegan`` gives the time more exactly.  A node
 without a fact for ``SILENT_MS_MIN`` is silent: brokers register and consumers rebalance more
-often.
+often.  A controller may have nothing to record for hours.
 """
 
 from __future__ import annotations
@@ -24,13 +24,19 @@ from rocketmq_emulator.checks.judging.table import ALL
 from rocketmq_emulator.checks.state.start_ups import FIRST_US
 from rocketmq_emulator.checks.state.violation import Judgement, Violation
 from rocketmq_emulator.facts import (
+    ActingMasterBegan,
+    ActingMasterEnded,
     ActionBegan,
+    BrokerRegistered,
+    BrokerRoleChanged,
     ConsumerStarted,
+    ElectionFailed,
     Fact,
     FaultBegan,
     FaultEnded,
     HalfMessageStored,
     ImmuneHalfStoredAgain,
+    MasterElected,
     MemberJoined,
     MemberLeft,
     MessageConsumed,
@@ -57,6 +63,7 @@ from rocketmq_emulator.scenarios.plan.result import NoMetric, Verdict, no_pass, 
 from rocketmq_emulator.scenarios.report.columns import Columns, FactTable
 from rocketmq_emulator.scenarios.report.message_flow import MessageFlow, Points
 from rocketmq_emulator.scenarios.report.ownership import Lane, Owners
+from rocketmq_emulator.scenarios.report.roles import RoleHistory, RoleSpan
 from rocketmq_emulator.text.values import natural
 
 FactHandler = Callable[[int, Entry, Any], None]  # the first argument: the number of the fact
@@ -108,6 +115,8 @@ class ReportData(msgspec.Struct):
     nodes: list[NodeLifetime]
     faults: list[FaultSpan]
     actions: list[ShownAction]
+    roles: list[RoleSpan]  # of brokers; empty if each is a master all the time
+    elections: list[int]  # numbers of facts
     lanes: list[Lane]
     series: list[Points]
     places: list[ShownViolation]
@@ -182,6 +191,7 @@ def read_report_data(
         ended_us = see(entry)
         if ended_us is not None:
             fold.owners.died(entry.node, ended_us)
+            fold.roles.ended(entry.node, ended_us)
         columns.add(entry)
         for take in handlers.get(type(entry.fact), ()):
             take(number, entry, entry.fact)
@@ -200,6 +210,7 @@ class _Fold:
             Owners(),
             MessageFlow(),
         )
+        self.roles = RoleHistory()
         self.faults: dict[int, FaultSpan] = {}
         self.actions: list[ShownAction] = []
         self.members: dict[str, set[str]] = {}  # by group: nodes that were members
@@ -211,6 +222,13 @@ class _Fold:
             FaultEnded: (self._healed,),
             NodePaused: (self._paused,),
             ActionBegan: (self._acted,),
+            NodeStarted: (self.roles.started,),
+            BrokerRegistered: (self.roles.registered,),
+            BrokerRoleChanged: (self.roles.changed,),
+            ActingMasterBegan: (self.roles.acting_began,),
+            ActingMasterEnded: (self.roles.acting_ended,),
+            MasterElected: (self.roles.elected,),
+            ElectionFailed: (self.roles.elected,),
             RunStarted: (self._started,),
             RunEnded: (self._finished,),
             QueuesClaimed: (self.owners.claimed, self.flow.claimed),
@@ -235,6 +253,7 @@ class _Fold:
         """The report data of all entries so far."""
         for life in self.lives.ended(end_us):
             self.owners.died(life.name, life.last_us)
+            self.roles.ended(life.name, life.last_us)
         lanes = self.owners.lanes(end_us)
         plan = plan_of(self.run) if self.run else None
         expected = expected_of(plan, judgement)
@@ -251,6 +270,8 @@ class _Fold:
             ),
             faults=[_until(span, end_us) for span in self.faults.values()],
             actions=self.actions,
+            roles=sorted(self.roles.spans(end_us), key=lambda span: natural(span.node)),
+            elections=self.roles.elections,
             lanes=lanes,
             series=self.flow.series(),
             places=[self._place(it) for it in judgement.violations] if judgement else [],
@@ -416,7 +437,8 @@ def metrics_of(expected: list[ShownExpectation], judgement: Judgement | None) ->
 
 
 SILENT_MS_MIN = 45_000  # brokers register every 30 s, consumers rebalance every 20 s
-SERVERS = ("nameserver", "broker")
+OFTEN_SILENT = "controller"  # a role: it records elections and changes of sets only
+SERVERS = ("nameserver", "controller", "broker")
 ENDING_FAULTS = frozenset({"kill", "stop", "power_off", "leave"})
 
 
@@ -465,7 +487,8 @@ class NodeLifetimes:
         if type(entry.fact) is PowerLost:  # recorded by the world under the machine's name
             life.fault_word = "power_off"
             return at_us
-        if is_new or silent_us > SILENT_MS_MIN * 1_000 or life.fault_word == "pause":
+        is_silent = silent_us > SILENT_MS_MIN * 1_000 and life.role != OFTEN_SILENT
+        if is_new or is_silent or life.fault_word == "pause":
             how = "down" if is_new else "paused" if life.fault_word == "pause" else "silent"
             life.absences.append(Absence(ended_us, at_us, how))
             life.fault_word = ""
@@ -480,6 +503,7 @@ class NodeLifetimes:
     def ended(self, end_us: int) -> Iterator[NodeLifetime]:
         """Nodes without facts up to *end_us*; adds a last absence "gone" to each."""
         for life in self.nodes.values():
-            if end_us - life.last_us > SILENT_MS_MIN * 1_000 or life.fault_word in ENDING_FAULTS:
+            is_silent = end_us - life.last_us > SILENT_MS_MIN * 1_000
+            if (is_silent and life.role != OFTEN_SILENT) or life.fault_word in ENDING_FAULTS:
                 life.absences.append(Absence(life.last_us, end_us, "gone"))
                 yield life

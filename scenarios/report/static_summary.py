@@ -1,7 +1,7 @@
 """The summary of a report as plain HTML, for browsers without JavaScript: in a ``noscript``.
 
-Verdict, reasons, expectations, violations, faults, actions, parameters and metrics: what can be
-read without a picture.  Every value may be any text, so each is escaped here, once.
+Verdict, reasons, expectations, violations, faults, actions, masters, parameters and metrics: what
+can be read without a picture.  Every value may be any text, so each is escaped here, once.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import msgspec
 
 from rocketmq_emulator.facts import RunStarted
 from rocketmq_emulator.scenarios.report.report_data import ReportData, ShownExpectation
+from rocketmq_emulator.scenarios.report.roles import masters_of
 
 VIOLATIONS_MAX = 50
 MOMENTS_MAX = 100  # faults and actions
@@ -37,6 +38,8 @@ def static_summary(report: ReportData, title: str, error: str = "") -> str:
         *_table("Parameters", ("parameter", "value"), _parameters(report.run)),
         *_table("Faults and actions", ("from s", "to s", ""), _moments(report)[:MOMENTS_MAX]),
         *_more(MOMENTS_MAX, len(_moments(report)), "faults and actions"),
+        *_table("Masters", ("from s", "to s", "broker", "role"), _masters(report)[:MOMENTS_MAX]),
+        *_more(MOMENTS_MAX, len(_masters(report)), "masters"),
         *_table("Metrics that are not 0", ("metric", "value", ""), _metrics(report)),
     ]
     return "\n".join(parts)
@@ -97,6 +100,17 @@ def _moments(report: ReportData) -> list[tuple[str, ...]]:
     return [
         (*(f"{(at - report.start_us) / 1_000_000:.3f}" for at in (from_us, until_us)), text)
         for from_us, until_us, text in sorted(spans)
+    ]
+
+
+def _masters(report: ReportData) -> list[tuple[str, ...]]:
+    return [
+        (
+            *(f"{(at - report.start_us) / 1_000_000:.3f}" for at in (span.from_us, span.until_us)),
+            span.node,
+            f"{span.role}, epoch {span.epoch}" if span.epoch else span.role,
+        )
+        for span in masters_of(report.roles)
     ]
 
 

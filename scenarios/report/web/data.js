@@ -23,6 +23,7 @@ async function load() {
   report.span = Math.max(1000, report.end_us - report.start_us);
   for (const node of report.nodes) node.absences.forEach(fromStart);
   for (const fault of report.faults) fromStart(fault);
+  for (const span of report.roles) fromStart(span);
   for (const action of report.actions) action.at = action.at_us - report.start_us;
   for (const lane of report.lanes) {
     lane.name = queueName(lane.queue);

@@ -17,6 +17,7 @@ async function main() {
   addFaults();
   addActions();
   addNodes();
+  addRoles();
   addOwners();
   addFlows();
   addCharts();

@@ -14,10 +14,14 @@ import pytest
 from rocketmq_emulator.checks.state.violation import Judgement, Violation
 from rocketmq_emulator.facts import (
     ActionBegan,
+    BrokerRoleChanged,
+    ElectionFailed,
+    Fact,
     FaultBegan,
     FaultEnded,
     HalfMessageStored,
     HandlerFailed,
+    MasterElected,
     NodeStarted,
     Queue,
     QueuesClaimed,
@@ -358,3 +362,39 @@ def test_transactions_have_their_rows_and_a_table(browser: Browser, tmp_path: Pa
     assert "orders\t3\t1\t0\t0\t1\t0\t2" in browser.tell("eval", table)
     browser.tell("choose", ["#topic", "orders"])
     assert sections(browser)[-1] == "Open transactions of orders"
+
+
+def test_the_roles_of_brokers_and_elections_are_a_track(browser: Browser, tmp_path: Path) -> None:
+    """A killed master, and the slave that is elected for it."""
+    noted: list[tuple[float, str, Fact]] = []
+    for number, node in enumerate(("broker-a", "broker-a-1")):
+        noted.append((0, node, NodeStarted("broker", f"10.0.0.{number}:10911", "5.3.3")))
+        role = "slave" if number else "master"
+        noted.append((0, node, BrokerRoleChanged(role, number + 1, "10.0.0.0:10911", 1)))
+    noted += [
+        (20, "world", FaultBegan(1, '{"fault":"kill","node":"broker-a"}', ("broker-a",))),
+        (25, "controller", ElectionFailed("broker-a", 2, (1,))),
+        (30, "controller", MasterElected("broker-a", 2, 3, 2)),
+        (30, "broker-a-1", BrokerRoleChanged("master", 2, "10.0.0.1:10911", 3)),
+        (60, "broker-a-1", a_store(0)),
+    ]
+    page = tmp_path / "roles.html"
+    page.write_text(write_page(read_report_data(a_journal(*noted)), "Roles"))
+    browser.tell("open", page.as_uri())
+    assert "Roles of brokers" in sections(browser)
+    rows = {"elections": 29, "broker-a": 47, "broker-a-1": 65}
+    found = []
+    for at_s, row in ((10, "broker-a"), (10, "broker-a-1"), (40, "broker-a-1"), (30, "elections")):
+        browser.tell("point", place(browser, "Roles of brokers", at_s, rows[row]))
+        found.append(read(browser, "#tip"))
+    assert "broker-a: master, epoch 1" in found[0]
+    assert "0:00.00 – 0:20.00 (20 s)" in found[0]
+    assert "broker-a-1: slave, epoch 1" in found[1]
+    assert "broker-a-1: master, epoch 3" in found[2]
+    assert "MasterElected" in found[3]
+    blue, y = "#56b4e9", rows["broker-a"] + 6
+    assert blue in colours(browser, "Roles of brokers", 10, 19, y)
+    assert blue not in colours(browser, "Roles of brokers", 21, 59, y)
+    browser.tell("choose", ["#node", "broker-a-1"])
+    browser.tell("point", place(browser, "Roles of brokers", 40, rows["broker-a"]))
+    assert "broker-a-1: master" in read(browser, "#tip")
