@@ -1,9 +1,9 @@
 """The tables of all nodes after any fact of a journal, forwards and backwards.
 
-They are folded from facts: members, owners of queues, committed offsets.  A table is rows by name,
-and each row is items with values: ``committed`` of a broker has a row for each group and topic,
-and its items are queues.  The tables hold only what facts show: state from before the journal, and
-state that no node records as a fact, is missing.
+They are folded from facts: roles, members, owners of queues, committed offsets.  A table is rows
+by name, and each row is items with values: ``committed`` of a broker has a row for each group and
+topic, and its items are queues.  The tables hold only what facts show: state from before the
+journal, and state that no node records as a fact, is missing.
 
 Going back starts from the nearest earlier copy of the tables; one is kept every
 ``COPY_EVERY_FACTS`` facts.
@@ -18,13 +18,18 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from rocketmq_emulator.checks.state.broker_roles import ElectedMasters, name_of
 from rocketmq_emulator.checks.state.queue_positions import QueueOwners, QueuePositions
+from rocketmq_emulator.checks.state.replicas import MastersAndSlaves
 from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
+    ActingMasterBegan,
+    ActingMasterEnded,
     BrokerExpired,
     BrokerIsolated,
     BrokerRegistered,
     BrokerReset,
+    BrokerRoleChanged,
     BrokerUnregistered,
     BusyPoolSet,
     ConsumerStarted,
@@ -168,6 +173,7 @@ Row: TypeAlias = dict[str, Value]
 Tables: TypeAlias = dict[str, dict[str, Row]]  # table: row: item: value
 
 LOCK_US = 60_000_000  # RebalanceLockManager.REBALANCE_LOCK_MAX_LIVE_TIME
+TOPICS = "topics"  # the item of a broker name that is not the address of an id
 STORED = ("topics",)  # and positions of queues: kept by a store that outlives the process
 ENDS = {"kill": "killed", "stop": "stopped", "power_off": "without power", "pause": "paused"}
 
@@ -208,9 +214,12 @@ class ClusterTables:
         self.nodes: dict[str, NodeTables] = {}
         self._expiring: dict[tuple[str, str, str, str], int] = {}  # node, table, row, item: when
         self._held: dict[int, tuple[str, ...]] = {}  # by fault id: nodes that the fault ends
-        self._positions = QueuePositions()
+        self._roles = ElectedMasters()
+        self._replicas = MastersAndSlaves(self._roles)
+        self._positions = QueuePositions(replicas=self._replicas)
         self._owners = QueueOwners[None]()
         self._takers = self._table()
+        self._of_names = (self._replicas.table(), self._positions.table())  # see ElectedMasters
 
     def take(self, entry: Entry) -> None:
         """Apply one entry; entries come in the order of time."""
@@ -218,6 +227,11 @@ class ClusterTables:
         take = self._takers.get(type(entry.fact))
         if take is not None:
             take(entry.fact, entry)
+        roles = self._roles
+        for seen in roles.seen(entry) if roles.needs(type(entry.fact)) else (entry,):
+            for table in self._of_names:
+                if (read := table.get(type(seen.fact))) is not None:
+                    read(seen.fact, seen)
 
     def at(self, mono_us: int) -> dict[str, NodeTables]:
         """All nodes at that time, by name, without items that have expired by then."""
@@ -239,19 +253,19 @@ class ClusterTables:
         return shown
 
     def _show_positions(self, shown: dict[str, NodeTables]) -> None:
-        """Add to each queue's broker the end offset and the offsets that groups committed."""
+        """Add to the master of each queue its end, and the offsets that groups committed."""
+        masters = self._roles.masters
         for queue, end in self._positions.ends.items():
-            if (node := shown.get(queue.broker)) is not None:
+            if (node := shown.get(masters.get(queue.broker, queue.broker))) is not None:
                 node.set("stored", queue.topic, str(queue.queue_id), end)
         for group, offsets in self._positions.committed.items():
             for queue, offset in offsets.items():
-                if (node := shown.get(queue.broker)) is not None:
+                if (node := shown.get(masters.get(queue.broker, queue.broker))) is not None:
                     node.set("committed", f"{group} {queue.topic}", str(queue.queue_id), offset)
 
     def _table(self) -> Table:
         """The handler of each kind of fact."""
         return {
-            **self._positions.table(),
             NodeStarted: self._started,
             NodeStopped: self._stopped,
             NodeKilled: self._killed,
@@ -259,6 +273,9 @@ class ClusterTables:
             NodeResumed: self._resumed,
             StoreOpened: self._store_opened,
             BrokerReset: self._broker_reset,
+            BrokerRoleChanged: self._role_changed,
+            ActingMasterBegan: self._acting_began,
+            ActingMasterEnded: self._acting_ended,
             TopicCreated: self._topic,
             TopicChanged: self._topic,
             MemberJoined: self._joined,
@@ -307,8 +324,8 @@ class ClusterTables:
         node = self._node(name)
         node.begin(role)
         self._owners.end(name)
-        if not node.keeps_store:
-            self._positions.forget(name)
+        if not node.keeps_store and self._roles.is_master(name):
+            self._positions.forget(name_of(name))
 
     def _stopped(self, fact: NodeStopped, entry: Entry) -> None:
         node = self._node(entry.node)
@@ -336,6 +353,16 @@ class ClusterTables:
             "topics": {topic: row for topic, row in topics.items() if topic in fact.kept_topics},
         }
         self._positions.forget(entry.node)
+
+    def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
+        node = self._node(entry.node)
+        node.tables["role"] = {fact.role: {"epoch": fact.master_epoch, "id": fact.broker_id}}
+
+    def _acting_began(self, fact: ActingMasterBegan, entry: Entry) -> None:
+        self._node(entry.node).tables["role"] = {"acting master": {"id": fact.broker_id}}
+
+    def _acting_ended(self, fact: ActingMasterEnded, entry: Entry) -> None:
+        self._node(entry.node).tables["role"] = {"slave": {"id": fact.broker_id}}
 
     def _topic(self, fact: TopicCreated | TopicChanged, entry: Entry) -> None:
         node = self._node(entry.node)
@@ -393,18 +420,28 @@ class ClusterTables:
     # NameServers
 
     def _registered(self, fact: BrokerRegistered, entry: Entry) -> None:
+        """Addresses by id; the topics are those of the smallest id.
+
+        Upstream: RouteInfoManager.registerBroker, which removes an address under another id first.
+        """
         node = self._node(entry.node)
-        node.set("brokers", fact.broker, "address", fact.address)
-        node.set("brokers", fact.broker, "topics", fact.topic_count)
+        rows = node.tables.setdefault("brokers", {})
+        row = rows[fact.broker] = _without(rows.get(fact.broker, {}), fact.address)
+        row[str(fact.broker_id)] = fact.address
+        if fact.broker_id == min(int(name) for name in row if name != TOPICS):
+            row[TOPICS] = fact.topic_count
 
     def _unregistered(self, fact: BrokerUnregistered | BrokerExpired, entry: Entry) -> None:
         node = self._node(entry.node)
+        row = _without(node.tables.get("brokers", {}).get(fact.broker, {}), fact.address)
         node.drop("brokers", fact.broker)
+        if row.keys() - {TOPICS}:
+            node.tables["brokers"][fact.broker] = row
 
     def _name_server_reset(self, fact: NameServerReset, entry: Entry) -> None:
         node = self._node(entry.node)
         for row in node.tables.get("brokers", {}).values():
-            row["topics"] = 0
+            row[TOPICS] = 0
 
     # Clients
 
@@ -473,6 +510,11 @@ class ClusterTables:
 
     def _node(self, name: str) -> NodeTables:
         return self.nodes.setdefault(name, NodeTables())
+
+
+def _without(row: Row, address: str) -> Row:
+    """A broker name's *row* without the id that has *address*."""
+    return {item: value for item, value in row.items() if value != address}
 
 
 EXPIRING = frozenset({"locks", "avoided brokers"})

@@ -5,15 +5,20 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_emulator.facts import (
+    ActingMasterBegan,
+    ActingMasterEnded,
+    BrokerExpired,
     BrokerIsolated,
     BrokerRegistered,
     BrokerReset,
+    BrokerRoleChanged,
     BrokerUnregistered,
     ConsumerStarted,
     ConsumerStopped,
     Fact,
     FaultBegan,
     FaultEnded,
+    LogCopied,
     MemberJoined,
     MemberLeft,
     MessageConsumed,
@@ -106,7 +111,7 @@ def after(*facts: Fact, node: str = "broker-a", at_s: float | None = None) -> Ta
         (
             BrokerRegistered("c", "broker-a", 0, "10.0.0.1:10911", 4, first=True),
             "brokers",
-            {"broker-a": {"address": "10.0.0.1:10911", "topics": 4}},
+            {"broker-a": {"0": "10.0.0.1:10911", "topics": 4}},
             BrokerUnregistered("broker-a", 0, "10.0.0.1:10911", "asked"),
         ),
         (
@@ -227,3 +232,75 @@ def test_a_walk_back_through_a_run_finds_what_the_way_there_found() -> None:
     brokers = [late.nodes[name].tables for name in ("broker-a", "broker-b")]
     assert [set(tables["members"]["billing"].values()) for tables in brokers]
     assert all(tables["committed"]["billing orders"].keys() <= set("0123") for tables in brokers)
+
+
+# Masters that move ----------------------------------------------------------------------
+
+
+def tables_after(*noted: tuple[str, Fact]) -> dict[str, Tables]:
+    """One fact per second, each of its node, and the tables of all nodes after the last one."""
+    tables, numbers = ClusterTables(), dict.fromkeys((node for node, _ in noted), 0)
+    for second, (node, fact) in enumerate(noted):
+        numbers[node] += 1
+        at_us = second * 1_000_000
+        tables.take(Entry(numbers[node], second * 1_000, at_us, node, fact))
+    return {name: node.tables for name, node in tables.at(len(noted) * 1_000_000).items()}
+
+
+def registered(broker_id: int, address: str, topics: int = 4) -> BrokerRegistered:
+    return BrokerRegistered("c", "broker-a", broker_id, address, topics, first=True)
+
+
+def test_a_name_server_has_each_id_of_a_broker_name_and_the_topics_of_the_smallest() -> None:
+    first, second = "10.0.0.1:10911", "10.0.0.2:10911"
+    pair = [("namesrv", registered(0, first)), ("namesrv", registered(1, second, topics=3))]
+    assert tables_after(*pair)["namesrv"]["brokers"] == {
+        "broker-a": {"0": first, "1": second, "topics": 4}
+    }
+    gone = ("namesrv", BrokerUnregistered("broker-a", 0, first, "channel closed"))
+    assert tables_after(*pair, gone)["namesrv"]["brokers"] == {
+        "broker-a": {"1": second, "topics": 4}
+    }
+    elected = ("namesrv", registered(0, second, topics=3))
+    assert tables_after(*pair, gone, elected)["namesrv"]["brokers"] == {
+        "broker-a": {"0": second, "topics": 3}
+    }
+    both = ("namesrv", BrokerExpired("broker-a", second, 120_000))
+    assert "brokers" not in tables_after(*pair, gone, both)["namesrv"]
+
+
+def test_an_elected_slave_has_the_role_and_the_queues_and_the_old_master_has_none() -> None:
+    """What the slave had not copied is in no queue; its own messages follow."""
+
+    def stored(offset: int) -> MessageStored:
+        return MessageStored(A0, offset, offset * 100, f"K{offset}", 100)
+
+    old, new = "broker-a", "broker-a-1"
+    noted = [
+        (old, NodeStarted("broker", "10.0.0.1:10911", "5.3.3")),
+        (old, StoreOpened("ASYNC_FLUSH", outlives_process=True, retained_hours_max=72)),
+        (old, BrokerRoleChanged("master", 1, "10.0.0.1:10911", 1)),
+        (new, NodeStarted("broker", "10.0.0.2:10911", "5.3.3")),
+        (new, StoreOpened("ASYNC_FLUSH", outlives_process=True, retained_hours_max=72)),
+        (new, BrokerRoleChanged("slave", 2, "10.0.0.1:10911", 1)),
+        *((old, stored(offset)) for offset in range(5)),
+        (old, OffsetCommitted("billing", A0, 2, PEER)),
+        (new, LogCopied(300, 300, 3)),
+    ]
+    before = tables_after(*noted)
+    assert before[old]["stored"] == {"orders": {"0": 5}}
+    assert before[new] == {"role": {"slave": {"epoch": 1, "id": 2}}}
+    after_it = tables_after(*noted, (new, BrokerRoleChanged("master", 2, "10.0.0.2:10911", 2)))
+    assert after_it[new] == {
+        "role": {"master": {"epoch": 2, "id": 2}},
+        "stored": {"orders": {"0": 3}},
+        "committed": {"billing orders": {"0": 2}},
+    }
+    assert after_it[old].keys() == {"role"}
+
+
+def test_a_slave_that_acts_as_the_master_has_that_role_until_its_master_is_back() -> None:
+    began = ("broker-a-1", ActingMasterBegan(1))
+    assert tables_after(began)["broker-a-1"]["role"] == {"acting master": {"id": 1}}
+    ended = tables_after(began, ("broker-a-1", ActingMasterEnded(1, 0)))
+    assert ended["broker-a-1"]["role"] == {"slave": {"id": 1}}
