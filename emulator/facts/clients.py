@@ -14,6 +14,7 @@ class RouteChanged(Fact, frozen=True):
 
     topic: str
     brokers: tuple[str, ...]  # names of the brokers in the route
+    without_master: tuple[str, ...] = ()  # of these: only slaves have an address in the route
 
 
 class SendAttempted(Fact, frozen=True):

@@ -409,9 +409,14 @@ def _run_ended(fact: RunEnded, *_: object) -> str:
     return f"the run ended ({fact.reason}){': ' if fact.detail else ''}{fact.detail}"
 
 
+def _route_changed(fact: RouteChanged, *_: object) -> str:
+    without = f" (no master of {listed(fact.without_master)})" if fact.without_master else ""
+    return f"got another route of {fact.topic}: {listed(fact.brokers)}{without}"
+
+
 SENTENCES: Mapping[type[Fact], Sentence] = {
     **SERVER_SENTENCES,
-    RouteChanged: lambda fact, *_: f"got another route of {fact.topic}: {listed(fact.brokers)}",
+    RouteChanged: _route_changed,
     SendAttempted: _attempted,
     MessageSent: _sent,
     SendFailed: _failed,

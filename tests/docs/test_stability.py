@@ -29,6 +29,7 @@ from rocketmq_emulator.facts import (
     MessageStored,
     NodeStarted,
     QueuesClaimed,
+    RouteChanged,
     StoreOpened,
     all_facts,
 )
@@ -143,6 +144,7 @@ LATER = {  # fields that journals of schema 2 lack, with the values that readers
     BrokerRegistered: {"known_count": -1},
     MessageStored: {"tags": "", "real_topic": "", "user_properties": ()},
     QueuesClaimed: {"offsets": ()},
+    RouteChanged: {"without_master": ()},
     StoreOpened: {"slaves_awaited": 0, "awaits_sync_state_set": False},
 }
 

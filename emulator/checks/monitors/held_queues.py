@@ -59,7 +59,8 @@ class QueuesArePulled(Monitor):
         # By client, group and queue: when its broker last refused the lock to the client.
         self._refused_us: dict[tuple[str, str, Queue], int] = {}
         self._peers: dict[str, set[str]] = {}  # by client: its addresses
-        self._kept_us: dict[Claim, int] = {}  # when a pass could not give it up
+        self._kept_us: dict[Claim, list[int]] = {}  # when passes could not give it up
+        self._last_kept: dict[tuple[str, str, str], int] = {}  # node, group, topic: last of these
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -126,10 +127,8 @@ class QueuesArePulled(Monitor):
 
     def _is_dropped(self, held: Claim, pulled_us: int) -> bool:
         """Whether a pass could not give the queue up and assigned it again; see ``_passed``."""
-        kept_us = self._kept_us.get(held)
-        if kept_us is None or pulled_us - kept_us > HELD_US:
-            return False
-        return self.cluster.now_us - kept_us <= EXPIRED_US
+        since_us = max(pulled_us - HELD_US, self.cluster.now_us - EXPIRED_US)
+        return any(kept_us >= since_us for kept_us in self._kept_us.get(held, ()))
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
         self._peers.setdefault(fact.client, set()).add(fact.peer)
@@ -153,15 +152,24 @@ class QueuesArePulled(Monitor):
             if each[:2] == (entry.node, fact.group) and each[2].topic == fact.topic
         ]
         if fact.own_count < len(held):
-            self._kept_us.update(dict.fromkeys(held, entry.mono_us))
+            since_us = entry.mono_us - EXPIRED_US
+            for each in held:
+                earlier = self._kept_us.get(each, ())
+                known = [at_us for at_us in earlier if at_us > since_us]
+                self._kept_us[each] = [*known, entry.mono_us]
+            self._last_kept[entry.node, fact.group, fact.topic] = entry.mono_us
 
     def _released(self, fact: QueuesReleased, entry: Entry) -> None:
-        topics = {queue.topic for queue in fact.queues}
+        """The last pass gave up all that it had to; what an earlier one kept is dropped still."""
         for queue in fact.queues:
             self._held.pop((entry.node, fact.group, queue), None)
-        for kept in list(self._kept_us):  # this release was possible
-            if kept[:2] == (entry.node, fact.group) and kept[2].topic in topics:
-                del self._kept_us[kept]
+            self._kept_us.pop((entry.node, fact.group, queue), None)
+        for topic in {queue.topic for queue in fact.queues}:
+            last_us = self._last_kept.pop((entry.node, fact.group, topic), None)
+            for kept, times in self._kept_us.items():
+                is_its = (*kept[:2], kept[2].topic) == (entry.node, fact.group, topic)
+                if is_its and last_us in times:
+                    times.remove(last_us)
 
     def _ended(self, fact: ConsumerStarted | ConsumerStopped, entry: Entry) -> None:
         for known in [each for each in self._held if each[:2] == (entry.node, fact.group)]:
@@ -260,11 +268,13 @@ class QueuesAreUnlocked(Monitor):
                 self._given_up.pop((consumer.started.client, fact.group, queue), None)
 
     def _route_changed(self, fact: RouteChanged, entry: Entry) -> None:
-        """A member that lost the broker's address unlocks nothing there."""
+        """A member that lost the address of the broker's master unlocks nothing there."""
         for known, released in list(self._given_up.items()):
             queue = known[2]
-            is_its = (released.node, queue.topic) == (entry.node, fact.topic)
-            if is_its and queue.broker not in fact.brokers:
+            if released.node != entry.node:
+                continue
+            is_lost = queue.topic == fact.topic and queue.broker not in fact.brokers
+            if is_lost or queue.broker in fact.without_master:
                 del self._given_up[known]
                 self.count_excused()
 
@@ -275,7 +285,7 @@ class QueuesAreUnlocked(Monitor):
         for queue in fact.queues:
             known = consumer.started.client, fact.group, queue
             if known in self._locked:
-                if not self.cluster.has_in_route(entry.node, queue):
+                if not self._has_address(entry.node, queue):
                     self.count_excused()
                     continue
                 self.count_tried()
@@ -284,6 +294,14 @@ class QueuesAreUnlocked(Monitor):
                     self.release_at(fact.group, entry.node) < UNLOCKED_AT_ONCE
                 )
                 (self._delayed_unlocks.add if is_later else self._delayed_unlocks.discard)(known)
+
+    def _has_address(self, node: str, queue: Queue) -> bool:
+        """Whether the member's routes have the queue's broker, and its master's address.
+
+        Upstream: RebalanceImpl.unlock.
+        """
+        cluster = self.cluster
+        return cluster.has_in_route(node, queue) and cluster.has_master_address(node, queue.broker)
 
 
 class OneListenerAQueue(Monitor):

@@ -139,6 +139,7 @@ class ClusterState(Disturbances):
         self.replicas = MastersAndSlaves(self.roles)  # with a table of its own
         self._routes: dict[tuple[str, str], tuple[str, ...]] = {}  # by node and topic: brokers
         self._unrouted: dict[tuple[str, str], MissingRoute] = {}  # by node and broker
+        self._without_master: dict[str, set[str]] = {}  # by node: brokers of its last routes
         self._takes_all: dict[tuple[str, str], bool] = {}  # by group and topic, until one joins
         self.has_filters = False  # some member ever did not want every message
         self.knows_tags = True  # MessageStored has tags
@@ -228,6 +229,14 @@ class ClusterState(Disturbances):
     def has_in_route(self, node: str, queue: Queue) -> bool:
         """Whether a route of the client on *node* has the queue's broker."""
         return queue.broker in self._routes.get((node, queue.topic), (queue.broker,))
+
+    def has_master_address(self, node: str, broker: str) -> bool:
+        """Whether the last route of *broker* that the client on *node* got names its master.
+
+        Locks are asked for and given back at masters only.
+        Upstream: MQClientInstance.findBrokerAddressInSubscribe with onlyThisBroker.
+        """
+        return broker not in self._without_master.get(node, ())
 
     def missing_route(self, node: str, broker: str) -> MissingRoute | None:
         """The last time in which no route of the client on *node* had *broker*."""
@@ -363,6 +372,9 @@ class ClusterState(Disturbances):
     def _route_changed(self, fact: RouteChanged, entry: Entry) -> None:
         node, before = entry.node, self._routes.get((entry.node, fact.topic), ())
         self._routes[node, fact.topic] = fact.brokers
+        without = self._without_master.setdefault(node, set())
+        without.difference_update(fact.brokers)  # the addresses of a broker, for all topics
+        without.update(fact.without_master)
         for broker in sorted({*before, *fact.brokers}):
             known = self._unrouted.get((node, broker))
             if not any(broker in all_ for (at, _), all_ in self._routes.items() if at == node):

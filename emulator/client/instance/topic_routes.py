@@ -268,7 +268,12 @@ class TopicRoutes:
         self._apply(topic, route)
         if changed:
             brokers = tuple(broker.broker_name for broker in route.broker_datas)
-            self._note(RouteChanged(topic, brokers))
+            without_master = tuple(
+                broker.broker_name
+                for broker in route.broker_datas
+                if MASTER_ID not in broker.broker_addrs
+            )
+            self._note(RouteChanged(topic, brokers, without_master))
         return True
 
     def _apply(self, topic: str, route: TopicRouteData) -> None:

@@ -19,6 +19,7 @@ from rocketmq_emulator.facts import (
     Queue,
     QueuesClaimed,
     RequestReceived,
+    RouteChanged,
     RunStarted,
     StoreOpened,
     all_facts,
@@ -35,6 +36,7 @@ LEFT_OUT: dict[type[Fact], list[str]] = {
     BrokerRegistered: ["known_count"],
     MessageStored: ["tags", "real_topic", "user_properties"],
     QueuesClaimed: ["offsets"],
+    RouteChanged: ["without_master"],
     StoreOpened: ["slaves_awaited", "awaits_sync_state_set"],
 }
 

@@ -97,6 +97,23 @@ def test_an_orderly_queue_that_could_not_be_given_up_is_pulled_again_after_120_s
     assert found(not_given_up(ends_s=176), "queues_are_pulled") == (1, 0)
 
 
+def test_a_queue_stays_dropped_though_a_later_pass_gives_up_another_one() -> None:
+    """Kept at 30 s as its listener ran, and assigned again; at 40 s only Q1 is given up."""
+
+    def released(*kept: int, pulled_s: float = 50) -> AJournal:
+        journal = joined(a_cluster(), ONE).consumer(ONE, orderly=True).claimed(ONE, Q0, Q1)
+        for at_s in (*kept, 40):
+            passed = RebalancePassed("billing", "orders", 4, (client_of(ONE),), 1, "timer")
+            journal.at_s(at_s).note(ONE, passed)
+        journal.released(ONE, Q1).at_s(pulled_s)
+        answered = PullAnswered("billing", Q0, 0, 19, 0, 0, f"{ONE}:1", 0)
+        return journal.note("broker-a", answered).at_s(170).ends()
+
+    assert found(released(30), "queues_are_pulled") == (0, 1)
+    assert found(released(), "queues_are_pulled") == (1, 0)
+    assert found(released(30, pulled_s=60), "queues_are_pulled") == (1, 0)
+
+
 def test_a_member_that_gave_its_queues_up_has_dropped_no_other_one() -> None:
     journal = not_given_up().at_s(171).released(ONE, Q1)
     assert found(journal.at_s(172).ends(), "queues_are_pulled")[0] == 1
@@ -311,6 +328,23 @@ def test_a_member_whose_route_lacks_the_broker_knows_no_address_to_unlock_at() -
     assert found(kept("invoices"), "queues_are_unlocked") == (1, 0)
     assert found(kept(node=TWO), "queues_are_unlocked") == (1, 0)
     assert found(kept(back_s=15), "queues_are_unlocked") == (1, 0)
+
+
+def test_a_member_that_knows_only_slaves_of_the_broker_knows_no_address_to_unlock_at() -> None:
+    """NameServers that restarted know the slave that registers first, not yet its master."""
+
+    def slaves_only(*without_master: str, back: bool = False, topic: str = "orders") -> AJournal:
+        journal = a_cluster().consumer(ONE, orderly=True).claimed(ONE, Q0)
+        locked(journal, ONE).note(ONE, RouteChanged("orders", A_AND_B))
+        journal.at_s(10).note(ONE, RouteChanged(topic, A_AND_B, without_master))
+        if back:
+            journal.at_s(15).note(ONE, RouteChanged("orders", A_AND_B))
+        return journal.at_s(20).released(ONE, Q0, reason="shutdown").at_s(90).ends()
+
+    assert found(slaves_only("broker-a"), "queues_are_unlocked") == (0, 1)
+    assert found(slaves_only("broker-a", topic="invoices"), "queues_are_unlocked") == (0, 1)
+    assert found(slaves_only("broker-b"), "queues_are_unlocked") == (1, 0)
+    assert found(slaves_only("broker-a", back=True), "queues_are_unlocked") == (1, 0)
 
 
 def two_at_work(node: str, began_s: float, ended_s: float) -> AJournal:

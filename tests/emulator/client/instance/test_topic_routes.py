@@ -295,6 +295,17 @@ async def test_a_route_of_two_brokers_names_both() -> None:
     assert client.facts == [RouteChanged("t", ("a", "b"))]
 
 
+async def test_a_route_names_the_brokers_of_which_it_has_slaves_only() -> None:
+    client = Client()
+    one, two = a_route("a"), a_route("b")
+    slaves = msgspec.structs.replace(two.broker_datas[0], broker_addrs={1: "b:1"})
+    client.servers.answers["t"] = msgspec.structs.replace(
+        one, broker_datas=[*one.broker_datas, slaves]
+    )
+    await client.routes.refresh("t")
+    assert client.facts == [RouteChanged("t", ("a", "b"), ("b",))]
+
+
 async def test_a_poll_that_nobody_answers_is_told_once_and_its_end_once() -> None:
     client = Client("t")
     client.servers.answers["t"] = a_route()
