@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from rocketmq_emulator.checks.rules.split_shares import all_allocate_alike, shares, unchanged_us
+from rocketmq_emulator.checks.state.broker_roles import SLAVE
 from rocketmq_emulator.checks.state.checker import (
     Checker,
     CheckerContext,
@@ -50,7 +51,18 @@ from rocketmq_emulator.protocol.messages.names import RETRY_GROUP_TOPIC_PREFIX
 US_A_SECOND = 1_000_000
 READABLE = 4  # the bit of a topic's perm
 SETTLED_US = 60_000_000  # a heartbeat within 30 s, a rebalance within 20 s, and 10 s of margin
+LOCK_US = 60_000_000  # rocketmq.broker.rebalance.lockMaxLiveTime
 TAKEN_US = 180_000_000  # member expiry 120 s, broker check 10 s, rebalance 20 s, routes 30 s
+
+
+class _BrokerLock(NamedTuple):
+    """The lock of a queue at one broker: each broker of a name has locks of its own.
+
+    Upstream: RebalanceLockManager.
+    """
+
+    client: str
+    at_us: int
 
 
 class OwnerTime(NamedTuple):
@@ -144,7 +156,8 @@ class OneOwner(Checker):
         self._silent: dict[str, int] = {}  # nodes that brokers lost, without facts since
         self._down: set[str] = set()  # brokers that ended, or that some route lacks
         self._sizes: dict[str, dict[str, int]] = {}  # topic: broker: readable queues
-        self._locked: dict[tuple[str, Queue], str] = {}  # client with the last granted lock
+        # By group and queue, then the broker that granted it: the client with the last lock.
+        self._locked: dict[tuple[str, Queue], dict[str, _BrokerLock]] = {}
         self._passes: dict[tuple[str, str], dict[str, EntryKey]] = {}  # group, topic: by node
 
     def table(self) -> Table:
@@ -234,14 +247,20 @@ class OneOwner(Checker):
 
     def _object_to_two(self, group: str, queue: Queue, span: OwnerSpan, entry: Entry) -> None:
         """Report a claim while another orderly owner still runs and has the lock."""
+        claiming = self.cluster.consumer(group, entry.node)
         if group not in self.cluster.orderly:
             return
+        client = "" if claiming is None else claiming.started.client
+        locks = self._locked.get((group, queue), {}).values()
+        since_us = entry.mono_us - LOCK_US
+        if any(lock.client == client and lock.at_us > since_us for lock in locks):
+            return  # the old owner may not consume, or has the lock of another broker of the name
         for node, claimed in span.owners.items():
             consumer = self.cluster.consumer(group, node)
             if node == entry.node or consumer is None:
                 continue
-            if self._locked.get((group, queue)) != consumer.started.client:
-                continue  # the new owner has the lock: the old one may not consume
+            if all(lock.client != consumer.started.client for lock in locks):
+                continue
             place = place_of(queue)
             self.report_violation(
                 f"{entry.node} claimed {place} of {node}, which has its lock", claimed, entry
@@ -254,8 +273,9 @@ class OneOwner(Checker):
                 self._take_from(fact.group, span, entry.node, entry.mono_us)
 
     def _granted(self, fact: QueuesLocked, entry: Entry) -> None:
+        lock = _BrokerLock(fact.client, entry.mono_us)
         for queue in fact.granted:
-            self._locked[fact.group, queue] = fact.client
+            self._locked.setdefault((fact.group, queue), {})[entry.node] = lock
 
     def _started(self, fact: ConsumerStarted, entry: Entry) -> None:
         """A new process on the node: the last one has ended."""
@@ -331,7 +351,14 @@ class OneOwner(Checker):
                 span.is_unassigned = self.cluster.counts_differ(group, queue.topic)
 
     def _shaped(self, fact: TopicCreated | TopicChanged, entry: Entry) -> None:
-        """The entry's node is the broker whose topic was created or changed."""
+        """The entry's node is the broker whose topic was created or changed.
+
+        Topics that a slave creates while it acts are in routes as those of its master, until it
+        copies the master's again; no queue of the slave's own needs an owner.
+        Upstream: TopicConfigManager.createTopicInSendMessageMethod, SlaveSynchronize.
+        """
+        if SLAVE.fullmatch(entry.node):
+            return
         count = fact.read_queue_count if fact.perm & READABLE else 0
         self._sizes.setdefault(fact.topic, {})[entry.node] = count
         for group in self.cluster.consumers:

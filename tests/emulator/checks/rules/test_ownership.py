@@ -159,8 +159,8 @@ def test_a_group_without_a_topic_at_its_start_has_no_start_up() -> None:
     assert (found["startup_overlap_s"], found["overlap_s"]) == (0, 1)
 
 
-def granted(journal: AJournal, node: str) -> AJournal:
-    return journal.note("broker-a", QueuesLocked("billing", client_of(node), (Q0,), ()))
+def granted(journal: AJournal, node: str, broker: str = "broker-a") -> AJournal:
+    return journal.note(broker, QueuesLocked("billing", client_of(node), (Q0,), ()))
 
 
 def test_two_owners_of_an_orderly_group_break_the_rule_unless_the_lock_has_changed_hands() -> None:
@@ -171,6 +171,31 @@ def test_two_owners_of_an_orderly_group_break_the_rule_unless_the_lock_has_chang
     journal = granted(two_members(orderly=True), "billing-1").claimed("billing-1", Q0)
     granted(journal.at_s(70), "billing-2").claimed("billing-2", Q0)
     assert metrics(journal)["overlap_s"] == 0
+
+
+def test_two_owners_that_have_the_locks_of_two_brokers_of_the_name_break_no_rule() -> None:
+    """One locks at the master that is back, the other at the slave that acted: neither knows."""
+
+    def claimed(*locks: tuple[str, str], at_s: float = 5) -> list[str]:
+        journal = granted(two_members(orderly=True), "billing-1").claimed("billing-1", Q0)
+        for node, broker in locks:
+            granted(journal.at_s(4), node, broker)
+        return objections(journal.at_s(at_s).claimed("billing-2", Q0).judged(), "ownership")
+
+    assert claimed(("billing-2", "broker-a-1")) == []
+    assert claimed(("billing-2", "broker-a-1"), ("billing-1", "broker-a")) == []
+    assert len(claimed(("billing-2", "broker-a-1"), ("billing-1", "broker-a-1"))) == 1
+    assert len(claimed(("billing-2", "broker-a-1"), at_s=65)) == 1  # that lock has expired
+
+
+def test_queues_of_a_topic_that_an_acting_slave_has_created_need_no_owner() -> None:
+    def unowned(broker: str) -> float:
+        journal = two_members().note("broker-a", TopicCreated("orders", 1, 1, 6, "admin"))
+        journal.claimed("billing-1", Q0).note(broker, TopicCreated("orders", 2, 2, 6, "send"))
+        return metrics(journal.at_s(50).ends())["unowned_s"]
+
+    assert unowned("broker-a-1") == 0
+    assert unowned("broker-b") > 0
 
 
 def test_a_killed_member_owns_nothing_from_then_on() -> None:
