@@ -289,7 +289,8 @@ class RoutesAreCurrent(Monitor):
 
 
 LINK_FAULTS = frozenset({"slow_link", "stall", "partition", "refuse", "cut"})
-READABLE_FAULTS = frozenset({"read_only", *DISK_FAULTS})  # faults that leave every queue readable
+# Faults that leave every queue readable.
+READABLE_FAULTS = frozenset({"read_only", "lag", *DISK_FAULTS})
 
 
 def last_path_fault_us(

@@ -476,6 +476,9 @@ class NoticesTriggerRebalance(Monitor):
         clients = {
             s.node for s in self.cluster.consumers[group] if s.started.client in (client, changed)
         }
+        # A pass that changes the member's share sends heartbeats first, also to slaves.
+        # Upstream: RebalancePushImpl.messageQueueChanged, sendHeartbeatToAllBrokerWithLock.
+        brokers = {*brokers, *self.cluster.replicas.slaves}
         touched_us = last_path_fault_us(self.cluster, brokers, clients, entry.mono_us)
         if touched_us < since.mono_us - LATE_US:
             return False

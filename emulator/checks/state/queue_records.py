@@ -193,6 +193,7 @@ class QueueReading:
         "last_pull",
         "lost_done",
         "misdelivered",
+        "of_other_logs",
         "owner",
         "passes",
         "pulled_to",
@@ -224,6 +225,7 @@ class QueueReading:
         self.pulled_to = start
         self.excused: dict[str, int] = {}  # cause: number of messages skipped by it
         self.skipped: set[int] = set()  # of done: excused and not consumed yet
+        self.of_other_logs: set[int] = set()  # offsets last read at a slave with another log
         self.lost_done: dict[int, str] = {}  # consumed and lost: offset, uniq_key
         self.reused_to = 0  # places below were used before the broker lost them
         self.reused_before = (0, 0)  # the same before the last claim, and when that was

@@ -12,7 +12,7 @@ they are not owed, and counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from rocketmq_emulator.checks.state.cluster_state import ClusterState
 from rocketmq_emulator.checks.state.queue_records import QueueReading, QueueRecords
@@ -35,7 +35,10 @@ class SlaveReads:
         return {PullAnswered: self._answered}
 
     def _answered(self, fact: PullAnswered, entry: Entry) -> None:
-        if entry.node == fact.queue.broker or not fact.message_count:
+        if not fact.message_count:
+            return
+        if entry.node == fact.queue.broker:
+            self._answered_at_master(fact)
             return
         slave = self._cluster.replicas.slaves.get(entry.node)
         records = self._queues.get(fact.queue)
@@ -45,7 +48,16 @@ class SlaveReads:
             if fact.group in self._cluster.orderly:
                 _begins_again(reading, fact.offset)
             if slave is not None and slave.differs_from is not None:
-                _passes(reading, range(fact.offset, fact.next_offset), slave.differs_from)
+                offsets = range(fact.offset, fact.next_offset)
+                for offset in _others(reading, offsets, slave.differs_from):
+                    reading.of_other_logs.add(offset)
+                    reading.excuse(offset, offset + 1, OTHER_LOG)
+
+    def _answered_at_master(self, fact: PullAnswered) -> None:
+        records = self._queues.get(fact.queue)
+        for reading in () if records is None else records.readings:
+            if reading.of_other_logs and reading.reader.partition("@")[0] == fact.group:
+                reading.of_other_logs.difference_update(range(fact.offset, fact.next_offset))
 
 
 def _begins_again(reading: QueueReading, offset: int) -> None:
@@ -54,9 +66,9 @@ def _begins_again(reading: QueueReading, offset: int) -> None:
             claim.move_to(offset, "older_offsets")
 
 
-def _passes(reading: QueueReading, offsets: range, differs_from: int) -> None:
-    """Excuse the messages at *offsets* that the slave does not have: their positions are later."""
+def _others(reading: QueueReading, offsets: range, differs_from: int) -> Iterator[int]:
+    """The *offsets* whose messages at the master are not those that the slave has there."""
     for offset in offsets:
         position = reading.records.position_of(offset)
         if position is not None and position >= differs_from:
-            reading.excuse(offset, offset + 1, OTHER_LOG)
+            yield offset

@@ -255,6 +255,19 @@ def test_a_notice_may_be_lost_by_a_fault_and_the_next_pass_may_not() -> None:
         assert found(woken(25, node), "notices_wake") == (1, 0)
 
 
+def test_a_pass_waits_for_heartbeats_to_slaves_that_do_not_answer() -> None:
+    """A changed share sends heartbeats to every broker of the routes, in the thread of passes."""
+
+    def woken_beside(word: str, slave: str) -> AJournal:
+        journal = a_cluster().note("broker-a-1", MasterConnected("10.0.0.2:10912", 0))
+        joined(journal.consumer(ONE).consumer(TWO), ONE).at_s(9).fault(word, slave)
+        return passed(joined(journal.at_s(10), TWO).at_s(17), ONE, ONE, TWO)
+
+    assert found(woken_beside("pause", "broker-a-1"), "notices_wake") == (0, 1)
+    assert found(woken_beside("lag", "broker-a-1"), "notices_wake") == (1, 0)
+    assert found(woken_beside("pause", "broker-b-1"), "notices_wake") == (1, 0)
+
+
 def woken_in(word: str, *nodes: str) -> AJournal:
     """A member joins during a fault *word* of *nodes*; the other one includes it 20 s later."""
     journal = joined(a_cluster().consumer(ONE).consumer(TWO), ONE).at_s(9).fault(word, *nodes)

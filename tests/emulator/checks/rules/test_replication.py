@@ -276,6 +276,25 @@ def test_a_slave_that_lost_its_whole_log_begins_anew() -> None:
     assert journal.violations == []
 
 
+def test_tags_of_a_message_of_another_log_are_not_those_of_the_masters() -> None:
+    """The master lost message 1 with its power and has a new one there; the slave has the old."""
+
+    def given(broker: str, answers: str = "") -> list[str]:
+        journal = a_journal().consumer("billing-1", expressions=("TagB",)).pulled(0, 0)
+        journal.claimed("billing-1", Q0).stored(0, tags="TagB").stored(1, tags="TagB")
+        journal.pulled(0, 1).consumed("billing-1", 0).copied(2, 2)
+        journal.loses_power(kept=1, end=2).recovers(1).stored(1, key="new", tags="TagA")
+        for node in (broker, answers):
+            if node:
+                journal.note(node, PullAnswered("billing", Q0, 0, 0, 2, 2, PEER, 0))
+        journal.consumed("billing-1", 1).found("filters")
+        return journal.violations
+
+    assert given(SLAVE) == []
+    assert len(given(MASTER)) == 1
+    assert len(given(SLAVE, MASTER)) == 1
+
+
 # Offsets -----------------------------------------------------------------------------------
 
 
