@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rocketmq_emulator.checks.monitors.monitor import Monitor
+from rocketmq_emulator.checks.state.broker_roles import name_of
 from rocketmq_emulator.checks.state.checker import CheckerContext, key_of
 from rocketmq_emulator.checks.state.cluster_state import MissingRoute
 from rocketmq_emulator.checks.state.violation import Table
@@ -177,7 +178,7 @@ class HeartbeatsCome(Monitor):
 
         Upstream: MQClientInstance.cleanOfflineBroker, before each round of heartbeats.
         """
-        missing_route = self.cluster.missing_route(node, broker)
+        missing_route = self.cluster.missing_route(node, name_of(broker))  # also of its slaves
         return missing_route is not None and _was_absent(missing_route, before, entry)
 
 

@@ -308,15 +308,17 @@ def test_a_fault_of_the_member_or_its_broker_keeps_heartbeats_away_while_it_hold
         assert found(silent(node, 110, 250), "heartbeats_come") == 1
 
 
-def unrouted(lost_s: float, back_s: float, *, node: str = ONE, topic: str = "orders") -> int:
+def unrouted(
+    lost_s: float, back_s: float, *, node: str = ONE, topic: str = "orders", at: str = "broker-a"
+) -> int:
     """As ``silent``; the routes of *node* lack broker-a for a while; a heartbeat at 290 s."""
     heartbeat = RequestReceived(PEER, 34, 7)
-    journal = AJournal().runs().store("broker-b").consumer(ONE)
-    journal.note("broker-a", a_member(client_of(ONE)))
+    journal = AJournal().runs().store("broker-a").store("broker-b").consumer(ONE)
+    journal.note(at, a_member(client_of(ONE)))
     journal.note(node, RouteChanged("orders", ("broker-a", "broker-b")))
     journal.note(node, RouteChanged("steps", ("broker-b",)))
     steps: list[tuple[float, Callable[[], AJournal]]] = [
-        *((at_s, lambda: journal.note("broker-a", heartbeat)) for at_s in (10, 40, 70, 100, 290)),
+        *((at_s, lambda: journal.note(at, heartbeat)) for at_s in (10, 40, 70, 100, 290)),
         (lost_s, lambda: journal.note(node, RouteChanged(topic, ("broker-b",)))),
         (back_s, lambda: journal.note(node, RouteChanged("orders", ("broker-b", "broker-a")))),
     ]
@@ -332,6 +334,9 @@ def test_a_broker_that_is_in_none_of_a_client_s_routes_gets_no_heartbeat_of_it()
     assert unrouted(50, 95) == 1
     assert unrouted(110, 255, node=TWO) == 1
     assert unrouted(110, 255, topic="steps") == 1  # the route of orders still has it
+    assert unrouted(110, 255, at="broker-a-1") == 0  # nor do its slaves
+    assert unrouted(110, 245, at="broker-a-1") == 1
+    assert unrouted(110, 255, at="broker-b-1") == 1
 
 
 def test_whose_node_is_not_known_is_let_off_for_faults_of_that_time_alone() -> None:
