@@ -13,9 +13,11 @@ OTHER := .venv-newest
 # to rewrite all of them again takes each of its processes longer than to read them.
 export PYTHONDONTWRITEBYTECODE :=
 SMALL := --set seconds=30 --set rate=4 --set brokers=2 --set members_max=3  # scenarios/weather/shape.py
+# Shapes with slaves and their releases: 500 seeds of each are 3,000.
+REPLICATED := slaves:4.9.7 slaves:5.3.3 slaves_longer:5.3.3 acting_masters:5.3.3 one_controller:5.3.3 three_controllers:5.3.3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint wheel bench torture mutation power healthy parity newest weather live study docs page clean
+.PHONY: help demo test lint wheel bench torture mutation power healthy parity newest weather replicas live study docs page clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +76,13 @@ newest: $(READY)  ## the wheel's own tests on another Python (NEWEST=python3.13)
 weather: $(READY)  ## 10,000 seeds of weather a release; what was finished before is not run again
 	$(BIN)/rmqemu run weather --seeds 1..10000 --release 4.9.7 $(SMALL)
 	$(BIN)/rmqemu run weather --seeds 1..10000 --release 5.3.3 $(SMALL)
+
+replicas: $(READY)  ## 3,000 seeds of weather with slaves, acting masters and controllers, as make weather (SEEDS=500)
+	@failed=; for each in $(REPLICATED); do \
+		echo "shape $${each%:*} of $${each#*:}"; \
+		$(BIN)/rmqemu run weather --seeds 1..$(or $(SEEDS),500) --release $${each#*:} --set shape=$${each%:*} \
+			|| failed="$$failed $$each"; \
+	done; test -z "$$failed" || { echo "not all seeds passed:$$failed"; exit 1; }
 
 live: $(SPARK)  ## Spark counts a topic while a broker is killed and comes back, on a page that updates
 	$(BIN)/python examples/spark/live.py

@@ -30,7 +30,7 @@ from rocketmq_emulator.scenarios.plan.problems import BadScenario, Problem
 from rocketmq_emulator.scenarios.plan.validity import Checks, problems_of
 from rocketmq_emulator.scenarios.recording.scenario import Scenario
 from rocketmq_emulator.scenarios.weather.generating import weather
-from rocketmq_emulator.scenarios.weather.shape import WeatherShape
+from rocketmq_emulator.scenarios.weather.shape import SHAPES, WeatherShape
 from rocketmq_emulator.text.old_names import renamed, renamed_import
 from rocketmq_emulator.text.suggestions import nearest, suggestion
 
@@ -53,9 +53,17 @@ class Listed(NamedTuple):
 
 
 def weather_of(given: Mapping[str, Value | str]) -> Plan:
-    """The plan of the weather with the parameters *given*.  Raises ``BadScenario``."""
+    """The plan of the weather with the parameters *given*.  Raises ``BadScenario``.
+
+    ``shape`` names one of ``SHAPES``, whose fields the other parameters replace.
+    """
+    given = dict(given)
+    base = SHAPES.get(str(name := given.pop("shape", "default")))
+    if base is None:
+        text = f"there is no shape {name!r}{suggestion(str(name), SHAPES)}"
+        raise BadScenario("weather", [Problem(("--set shape",), text)])
     shape = {
-        field.name: field.default
+        field.name: getattr(base, field.name)
         for field in msgspec.structs.fields(WeatherShape)
         if isinstance(field.default, int | float)
     }

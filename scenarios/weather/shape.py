@@ -74,6 +74,18 @@ SMALL = WeatherShape(
 ELECTING = msgspec.structs.replace(  # faults begin when slaves have copied the topics
     SMALL, slaves=1, controllers=1, seconds=40
 )
+WITH_SLAVES = msgspec.structs.replace(SMALL, slaves=1)
+
+SHAPES: Mapping[str, WeatherShape] = {  # ``--set shape=NAME``; other parameters replace its fields
+    "default": WeatherShape(),
+    "small": SMALL,
+    "slaves": WITH_SLAVES,
+    # Slaves of 5.x copy offsets once a minute, first after 61 s: masters die after it, too.
+    "slaves_longer": msgspec.structs.replace(WITH_SLAVES, seconds=100),
+    "acting_masters": msgspec.structs.replace(WITH_SLAVES, acting_master=True),
+    "one_controller": ELECTING,
+    "three_controllers": msgspec.structs.replace(ELECTING, controllers=3),
+}
 
 
 # Planted bugs, and the first seed of the small shape that finds each ------------------

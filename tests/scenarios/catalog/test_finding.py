@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from rocketmq_emulator.scenarios.catalog.finding import (
     LIBRARY,
@@ -16,6 +17,8 @@ from rocketmq_emulator.scenarios.catalog.finding import (
 )
 from rocketmq_emulator.scenarios.plan.plan import of_release
 from rocketmq_emulator.scenarios.plan.problems import BadScenario
+from rocketmq_emulator.scenarios.weather.generating import weather
+from rocketmq_emulator.scenarios.weather.shape import SHAPES
 
 MINE = """\
 from rocketmq_emulator.scenarios import Run, scenario
@@ -98,6 +101,24 @@ def test_another_release_changes_only_the_cluster_of_a_scenario() -> None:
     assert other.cluster.release == "4.7.0"
     assert msgspec.structs.replace(other, cluster=own.cluster) == own
     assert of_release(own, "") is own
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_weather_has_the_shape_of_that_name_and_other_parameters_replace_its_fields(name) -> None:
+    for more in ({}, {"rate": "7"}):
+        plan = load("weather", {"seed": 3, "shape": name, **more}, "5.3.3")
+        shape = replace(SHAPES[name], **{field: float(value) for field, value in more.items()})
+        assert replace(plan, parameters={}) == weather(3, "5.3.3", shape)
+
+
+def test_a_shape_that_does_not_exist_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(BadScenario, match=r"no shape 'slave'.*slaves"):
+        load("weather", {"shape": "slave"})
+
+
+def test_a_plan_of_a_shape_is_made_again_from_its_parameters() -> None:
+    plan = load("weather", {"seed": 3, "shape": "acting_masters"}, "5.3.3")
+    assert load("weather", plan.parameters) == plan
 
 
 def test_weather_has_a_plan_for_each_seed_unless_it_is_given_one() -> None:
