@@ -112,6 +112,7 @@ class ElectedMasters:
         self._replaced: dict[tuple[Queue, int, str], None] = {}  # stored by replaced masters
         self._replaced_at: dict[tuple[Queue, int], set[str]] = {}  # the same, by place
         self._replaced_keys: set[tuple[str, str]] = set()  # the same, by broker and key
+        self.note_left_behind: Callable[[MessageStored], object] = _no_one  # one is set
 
     def needs(self, kind: type[Fact]) -> bool:
         """Whether entries of *kind* are to be given to ``seen``."""
@@ -134,6 +135,7 @@ class ElectedMasters:
         elif type(fact) in STORING and not self.is_master(entry.node):
             if isinstance(fact, MessageStored):
                 self.leave_behind(fact.queue, fact.offset, fact.uniq_key)
+                self.note_left_behind(fact)
             return ()
         return (self._renamed(entry),)
 
@@ -153,7 +155,11 @@ class ElectedMasters:
 
     def is_of_replaced(self, fact: MessageSent) -> bool:
         """Whether the acknowledged message is in no queue: only a replaced master's log had it."""
-        return (fact.queue, fact.offset, fact.uniq_key) in self._replaced
+        return self.has_left_behind(fact.queue, fact.offset, fact.uniq_key)
+
+    def has_left_behind(self, queue: Queue, offset: int, key: str) -> bool:
+        """Whether a replaced master's log had the message *key* at that place."""
+        return (queue, offset, key) in self._replaced
 
     def was_left_behind(self, fact: MessageSent) -> bool:
         """Whether a replaced master stored it in another queue, or as one of a batch.
@@ -229,6 +235,10 @@ class ElectedMasters:
     def _renamed(self, entry: Entry) -> Entry:
         seen = self.seen_as.get(entry.node)
         return entry if seen is None else msgspec.structs.replace(entry, node=seen)
+
+
+def _no_one(_: MessageStored) -> None:
+    """Nobody follows the messages of replaced masters."""
 
 
 def _with_node(key: Any, after: Callable[[str], str]) -> Any:  # noqa: ANN401  # of any rule

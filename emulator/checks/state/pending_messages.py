@@ -274,6 +274,13 @@ class PendingMessages:
         if failure is not None:
             self._takes_for(failure, "retry", entry)
 
+    def goes_to_replaced(self, fact: MessageStored) -> None:
+        """A replaced master stored the retry or dead letter: its group goes on without it."""
+        group = group_of(fact.queue.topic) or group_of(fact.real_topic)
+        failures = self.failures.get(fact.uniq_key, {}).get(group, [])
+        if (failure := _likely(failures, fact)) is not None:
+            failure.passed = "dead"
+
     def sent_on(self, copy: WaitingCopy, group: str) -> None:
         """A member of *group* sent the copy itself, so it belongs to a failure of this group.
 

@@ -180,7 +180,8 @@ class Progress:
     def _given_another(self, reading: QueueReading, offset: int, key: str, entry: Entry) -> None:
         """Note that another message is stored at *offset*, unless the given one was lost."""
         records = reading.records
-        if records.lost.had(offset, key):
+        left_behind = self._cluster.roles.has_left_behind(reading.queue, offset, key)
+        if left_behind or records.lost.had(offset, key):
             self.messages.excused_lost_places += 1
             return
         what = (

@@ -1,0 +1,138 @@
+"""Messages around an election: what the elected slave lacks, and what the old master stores yet.
+
+broker-a is the master; its slave broker-a-1 has the beginning of its log, and is elected at 200 s.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+from rocketmq_emulator.facts import (
+    BrokerRoleChanged,
+    DelayedDelivered,
+    LogCopied,
+    MessageStored,
+    MetadataSynced,
+    NodeStarted,
+    Queue,
+    SlaveConnected,
+    StoreOpened,
+)
+from tests.support.checks.small_journals import Q0, Q1, RECORD_BYTES, AJournal, objections
+
+MASTER, SLAVE, MEMBER = "broker-a", "broker-a-1", "billing-1"
+RELEASE = "5.3.3"
+AFTER_10_S = Queue("SCHEDULE_TOPIC_XXXX", MASTER, 2)
+DEAD = Queue("%DLQ%billing", MASTER, 0)
+TIMES_OUT = "FLUSH_SLAVE_TIMEOUT"
+
+
+class AnElection(AJournal):
+    """A master and a slave with a controller; of their facts only what the tests need."""
+
+    def begins(self) -> Self:
+        self.runs(release=RELEASE)
+        for number, node in enumerate((MASTER, SLAVE)):
+            self.note(node, NodeStarted("broker", f"10.0.0.{number}:10911", RELEASE))
+            self.note(
+                node, StoreOpened("ASYNC_FLUSH", outlives_process=True, retained_hours_max=72)
+            )
+            self.takes_role(node, "slave" if number else "master", 1)
+        return self.note(MASTER, SlaveConnected("10.0.0.1:1", 0, 0))
+
+    def takes_role(self, node: str, role: str, epoch: int) -> Self:
+        return self.note(node, BrokerRoleChanged(role, 1, "10.0.0.0:10911", epoch))
+
+    def copied(self, count: int) -> Self:
+        """The slave has the first *count* records."""
+        size = count * RECORD_BYTES
+        return self.note(SLAVE, LogCopied(size, size, count))
+
+    def synced(self) -> Self:
+        """The slave has the progress of the delays."""
+        return self.note(SLAVE, MetadataSynced("10.0.0.0:10911", "delay offsets"))
+
+    def elects(self) -> Self:
+        return self.at_s(200).takes_role(SLAVE, "master", 2)
+
+    def stored_by(self, node: str, offset: int, queue: Queue, key: str, at: int) -> Self:
+        """*node* stores its record number *at*."""
+        stored = MessageStored(queue, offset, at * RECORD_BYTES, key, RECORD_BYTES)
+        return self.note(node, stored)
+
+
+def an_election() -> AnElection:
+    return AnElection().begins()
+
+
+def found(journal: AJournal, checker: str) -> list[str]:
+    return objections(journal.judged(), checker)
+
+
+# What the elected slave does not know ---------------------------------------------------------
+
+
+def delivered_again(*, synced_s: float) -> list[str]:
+    """A delayed message comes at 100 s and, from the elected slave, at 210 s.
+
+    The slave copies the progress at *synced_s*, and no more.
+    """
+    journal = an_election().at_s(90).stored(0, AFTER_10_S, key="k")
+    if synced_s < 100:
+        journal.at_s(synced_s).synced()
+    journal.at_s(100).delivered(0, Q1, 3, "k").copied(2)
+    if synced_s > 100:
+        journal.at_s(synced_s).synced()
+    journal.elects().at_s(210).stored_by(SLAVE, 1, Q1, "k", 2)
+    return found(journal.note(SLAVE, DelayedDelivered(Q1, 3, 0)), "places")
+
+
+def test_an_elected_slave_delivers_again_what_came_after_its_last_copy_of_the_progress() -> None:
+    assert delivered_again(synced_s=95) == []
+    assert delivered_again(synced_s=102) == []  # its master may have answered 3 s before
+    assert len(delivered_again(synced_s=104)) == 1
+
+
+def sent_once(*, copied: int) -> list[str]:
+    """The slave has *copied* of two messages, and the second one's answer comes later."""
+    journal = an_election().stored(0, key="a").stored(1, key="k").copied(copied).elects()
+    if copied == 1:
+        journal.stored_by(SLAVE, 1, Q0, "other", 1)
+    else:
+        journal.stored_by(SLAVE, 2, Q0, "k", 2)
+    return found(journal.acknowledged(1, key="k", status="FLUSH_SLAVE_TIMEOUT"), "duplicates")
+
+
+def test_a_send_that_the_elected_slave_lacks_is_stored_nowhere_else() -> None:
+    assert sent_once(copied=1) == []
+    assert len(sent_once(copied=2)) == 1
+
+
+# What a replaced master stores ------------------------------------------------------------------
+
+
+def given_by_a_replaced_master(key: str) -> list[str]:
+    """Both masters store a message at offset 1; a member gets *key* there."""
+    journal = an_election().consumer(MEMBER).claimed(MEMBER, Q0, offsets=(0,))
+    journal.stored(0, key="a").copied(1).elects()
+    journal.stored_by(MASTER, 1, Q0, "old", 1).stored_by(SLAVE, 1, Q0, "new", 1)
+    return found(journal.consumed(MEMBER, 1, key=key), "places")
+
+
+def test_members_of_a_replaced_master_are_given_its_messages() -> None:
+    assert given_by_a_replaced_master("old") == given_by_a_replaced_master("new") == []
+    assert len(given_by_a_replaced_master("strange")) == 1
+
+
+def a_failure_goes_to(node: str, queue: Queue) -> list[str]:
+    """An orderly member gives up offset 0, which *node* stores in *queue*, and takes offset 1."""
+    journal = an_election().consumer(MEMBER, orderly=True).claimed(MEMBER, Q0, offsets=(0,))
+    journal.stored(0, key="a").stored(1, key="b").copied(2).elects()
+    journal.consumed(MEMBER, 0, key="a", ok=False).stored_by(node, 0, queue, "a", 2)
+    return found(journal.at_s(201).consumed(MEMBER, 1, key="b"), "order")
+
+
+def test_an_orderly_member_goes_on_when_a_replaced_master_stores_its_dead_letter() -> None:
+    assert a_failure_goes_to(MASTER, DEAD) == a_failure_goes_to(SLAVE, DEAD) == []
+    other = Queue("%DLQ%other", MASTER, 0)
+    assert len(a_failure_goes_to(MASTER, other)) == 1
