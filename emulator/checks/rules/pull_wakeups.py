@@ -4,6 +4,9 @@ Facts of the broker show it: a pull is held, a message that it wants is stored i
 the answer follows at once.  A later answer came from the sweep: the client waited up to 5 s
 without need, and neither loss nor backlog shows that.  A pull that is never answered is late,
 too.  A broker touched by a fault may answer at its next sweep.
+
+With allAckInSyncStateSet a message can be read once each slave of the sync-state set has it, so it
+wakes pulls then.  Upstream: CommitLog.getConfirmOffset, ReputMessageService.doReput.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ from rocketmq_emulator.facts import (
     PullFailed,
     PullHeld,
     Queue,
+    SlaveAcknowledged,
+    SyncStateSetChanged,
 )
 from rocketmq_emulator.facts.journal import Entry, EntryKey
 
@@ -52,6 +57,8 @@ class HeldPullsWake(Checker):
         super().__init__(shared)
         self._held: dict[Queue, dict[Puller, tuple[PullHeld, Entry]]] = {}
         self._due: dict[tuple[Puller, Queue], tuple[EntryKey, EntryKey]] = {}  # held, stored
+        # By broker, the same: held, and the end of a record that cannot be read yet.
+        self._unconfirmed: dict[str, dict[tuple[Puller, Queue], tuple[EntryKey, int]]] = {}
         self._clients: dict[tuple[str, str], str] = {}  # broker, address of a member: its id
 
     def table(self) -> Table:
@@ -59,6 +66,8 @@ class HeldPullsWake(Checker):
         return {
             PullHeld: self._hold,
             MessageStored: self._stored,
+            SlaveAcknowledged: self._acknowledged,
+            SyncStateSetChanged: self._set_changed,
             PullAnswered: self._answered,
             PullFailed: self._failed,
             MemberJoined: self._joined,
@@ -96,7 +105,38 @@ class HeldPullsWake(Checker):
                 puller[0], fact.queue.topic, labels_of(fact), now_us, now_us
             ):
                 self.tried += 1
-                self._due[puller, fact.queue] = key_of(held), stored
+                self._wakes(puller, fact, key_of(held), stored)
+
+    def _wakes(self, puller: Puller, fact: MessageStored, held: EntryKey, at: EntryKey) -> None:
+        broker, end = fact.queue.broker, fact.position + fact.size_bytes
+        if self._is_confirmed(broker, end):
+            self._due[puller, fact.queue] = held, at
+        else:
+            self._unconfirmed.setdefault(broker, {})[puller, fact.queue] = held, end
+
+    def _is_confirmed(self, broker: str, end: int) -> bool:
+        """Whether the log can be read up to *end*."""
+        store, slaves = self.cluster.stores.get(broker), self.cluster.replicas.slaves
+        if store is None or not store.awaits_sync_state_set:
+            return True
+        in_sync = self.cluster.in_sync.slaves_of(broker)
+        return all(slaves[node].common_end >= end for node in in_sync if node in slaves)
+
+    def _acknowledged(self, fact: SlaveAcknowledged, entry: Entry) -> None:
+        self._confirms(entry.node, entry)
+
+    def _set_changed(self, fact: SyncStateSetChanged, entry: Entry) -> None:
+        self._confirms(fact.broker, entry)
+
+    def _confirms(self, broker: str, entry: Entry) -> None:
+        """Pulls wait for messages that can be read from now on."""
+        waiting = self._unconfirmed.get(broker)
+        if not waiting:
+            return
+        for each, (held, end) in list(waiting.items()):
+            if self._is_confirmed(broker, end):
+                del waiting[each]
+                self._due[each] = held, key_of(entry)
 
     def _loses(self, broker: str) -> bool:
         faults = self.cluster.faults.values()
@@ -107,6 +147,8 @@ class HeldPullsWake(Checker):
         pullers = self._held.get(fact.queue)
         if pullers:
             pullers.pop(puller, None)
+        if (waiting := self._unconfirmed.get(fact.queue.broker)) is not None:
+            waiting.pop((puller, fact.queue), None)
         due = self._due.pop((puller, fact.queue), None)
         if due is not None and entry.mono_us - due[1].mono_us > WOKEN_US_MAX:
             self._check(fact.group, fact.queue, *due, key_of(entry), "answered")
@@ -118,12 +160,15 @@ class HeldPullsWake(Checker):
         """The woken pull was refused: only the member notes that, not the broker."""
         consumer = self.cluster.consumer(fact.group, entry.node)
         client = "" if consumer is None else consumer.started.client
-        for known in [
-            each
-            for each in self._due
-            if (each[0][0], each[1]) == (fact.group, fact.queue)
-            and self._clients.get((fact.queue.broker, each[0][1]), client) == client
-        ]:
+
+        def is_of_member(puller: Puller, queue: Queue) -> bool:
+            known = self._clients.get((queue.broker, puller[1]), client)
+            return (puller[0], queue, known) == (fact.group, fact.queue, client)
+
+        unconfirmed = self._unconfirmed.get(fact.queue.broker, {})
+        for known in [each for each in unconfirmed if is_of_member(*each)]:
+            del unconfirmed[known]
+        for known in [each for each in self._due if is_of_member(*each)]:
             held, stored = self._due.pop(known)
             self._check(fact.group, fact.queue, held, stored, key_of(entry), "refused")
 
@@ -161,6 +206,9 @@ class HeldPullsWake(Checker):
             if queue.broker == entry.node:
                 for puller in [each for each in pullers if each[1] == fact.peer]:
                     del pullers[puller]
+        unconfirmed = self._unconfirmed.get(entry.node, {})
+        for known in [each for each in unconfirmed if each[0][1] == fact.peer]:
+            del unconfirmed[known]
         gone = [
             (puller, queue)
             for puller, queue in self._due
@@ -182,6 +230,7 @@ class HeldPullsWake(Checker):
     def _forget_broker(self, broker: str, now: EntryKey) -> None:
         for queue in [each for each in self._held if each.broker == broker]:
             del self._held[queue]
+        self._unconfirmed.pop(broker, None)
         self._give_up([each for each in self._due if each[1].broker == broker], now)
 
     def _give_up(self, pulls: list[tuple[Puller, Queue]], now: EntryKey) -> None:
