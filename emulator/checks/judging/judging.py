@@ -73,7 +73,6 @@ class Judging:
             ("sync-state sets", self.cluster.in_sync.table()),
             ("start-ups", self.start_ups.table()),
             ("messages", self.messages.table()),
-            ("deliveries", self.messages.deliveries.table()),
             ("slave reads", SlaveReads(self.cluster, self.messages.queues).table()),
             ("escapes", self.messages.escapes.table()),
             ("progress", self.progress.table()),

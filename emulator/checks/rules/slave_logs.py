@@ -83,7 +83,9 @@ class SlaveLogsAgree(Checker):
         slave = self.cluster.replicas.slaves.get(entry.node)
         if slave is None:
             return
-        if slave.differs_from is not None and self.cluster.replicas.may_move(slave.master):
+        is_new = slave.connected_us > slave.differs_us  # else the bytes were under way
+        may_move = self.cluster.replicas.may_move(slave.master)
+        if slave.differs_from is not None and is_new and may_move:
             self._goes_on_differently(slave, fact, entry)
         copy = self._copies.setdefault(entry.node, _Copy())
         own = self.cluster.stores.get(entry.node)

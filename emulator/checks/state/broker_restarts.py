@@ -27,7 +27,6 @@ from rocketmq_emulator.facts import (
     LogFlushed,
     LogRecovered,
     LogTailCut,
-    MetadataSynced,
     PowerLost,
     Queue,
     StoreOpened,
@@ -222,7 +221,6 @@ DELIVERIES_MAX = 100_000  # delivered messages that are kept
 DUE_US = 1_500_000  # precision of due times in a broker and in the journal
 FORGOTTEN_US = 25_000_000
 DELAY_OFFSETS = "delay offsets"  # MetadataSynced.table
-CALL_US_MAX = 3_000_000  # of a copy: BrokerOuterAPI
 NEVER_US = 1 << 62  # when a process ends that has not
 
 
@@ -233,21 +231,9 @@ class Deliveries:
         self._cluster = cluster
         self._chains = pending
         self._came_us: dict[tuple[str, str, Queue], list[int]] = {}  # by broker, key and target
-        self._last_us: dict[str, int] = {}  # by broker: of the last delivery
-        self._copied_us: dict[str, int] = {}  # by slave: since when it lacks deliveries
-        self._elected: dict[str, tuple[int, int]] = {}  # by broker: the same, and when elected
-
-    def table(self) -> Table:
-        """Return the handler of each fact type that it reads."""
-        return {
-            MetadataSynced: self._synced,
-            BrokerRoleChanged: self._role_changed,
-            PowerLost: self._power_lost,
-        }
 
     def delivered_at_us(self, key: str, target: Queue, entry: Entry) -> list[int]:
         """When the broker of *entry* delivered *key* to *target*; the caller appends to it."""
-        self._last_us[entry.node] = entry.mono_us
         found = self._came_us.setdefault((entry.node, key, target), [])
         if len(self._came_us) > DELIVERIES_MAX:
             del self._came_us[next(iter(self._came_us))]
@@ -294,24 +280,8 @@ class Deliveries:
         until_us = self._cluster.ended_us(entry.node, NEVER_US)
         if until_us > entry.mono_us:
             return None
-        since_us, elected_us = self._elected.get(entry.node, (0, 0))
-        if elected_us != until_us:  # it started again, and was not elected
-            since_us = until_us - FORGOTTEN_US + 1
+        since_us = until_us - FORGOTTEN_US + 1
+        master = self._cluster.replicas.of(entry.node)
+        if master is not None and master.elected is not None and master.elected_us == until_us:
+            since_us = master.elected.knows_to_us(DELAY_OFFSETS)
         return next((at for at in delivered_at_us if since_us <= at <= until_us), None)
-
-    # Slaves, which may be elected ---------------------------------------------------------
-
-    def _synced(self, fact: MetadataSynced, entry: Entry) -> None:
-        """Its progress is that of its master when this answered: in the last 3 s."""
-        if fact.table == DELAY_OFFSETS:
-            self._copied_us[entry.node] = entry.mono_us - CALL_US_MAX
-
-    def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
-        """The elected slave knows the deliveries up to its last copy, the other one its own."""
-        if (move := self._cluster.roles.move) is not None:
-            self._elected[move.name] = self._copied_us.pop(move.slave, 0), entry.mono_us
-            self._copied_us[move.left] = self._last_us.get(move.name, 0) - FORGOTTEN_US
-
-    def _power_lost(self, fact: PowerLost, entry: Entry) -> None:
-        """Its file may have gone back to an older content."""
-        self._copied_us.pop(entry.node, None)

@@ -31,6 +31,7 @@ from rocketmq_emulator.checks.state.queue_records import (
 from rocketmq_emulator.checks.state.stored_messages import StoredMessages, skip_unwanted
 from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
+    BrokerRoleChanged,
     ConsumerStarted,
     ConsumerStopped,
     GroupOffsetMoved,
@@ -52,6 +53,7 @@ from rocketmq_emulator.facts import (
 )
 from rocketmq_emulator.facts.journal import Entry, EntryKey
 
+CONSUMER_OFFSETS = "consumer offsets"  # MetadataSynced.table
 GIVEN_US = 10_000_000  # after a release a listener gets no more messages of the queue
 LOCAL_WRITTEN_US = 6_000_000  # a broadcasting member writes its offsets every 5 s
 NEVER_US = -1
@@ -105,6 +107,7 @@ class Progress:
             OldestDropped: self._oldest_dropped,
             PowerLost: self._offsets_are_older,
             LogRecovered: self._offsets_are_older,
+            BrokerRoleChanged: self._role_changed,
         }
 
     # Queries ------------------------------------------------------------------------------
@@ -265,7 +268,11 @@ class Progress:
             reading = self.reading_of(fact.group, fact.queue, fact.offset)
         self.reading = reading
         before = reading.committed or 0
-        reading.commits(fact.offset, entry.mono_us)
+        is_at_slave = entry.node != fact.queue.broker  # its next copy of the offsets replaces it
+        if is_at_slave and self._cluster.replicas.may_move(fact.queue.broker):
+            reading.committed = fact.offset
+        else:
+            reading.commits(fact.offset, entry.mono_us)
         self.has_passed = fact.offset > reading.done.first_missing(reading.start)
         if self.has_passed and len(reading.passes) < PASSES_MAX:
             new = self.messages.pending.unsettled(reading, max(reading.start, before), fact.offset)
@@ -411,6 +418,16 @@ class Progress:
         broker, now_us = entry.node, entry.mono_us
         ended_us = self._cluster.ended_us(broker, now_us)
         since_us = self._cluster.written_since_us(broker, ended_us, WRITTEN_US)
+        self._restore(broker, since_us, now_us)
+
+    def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
+        """An elected slave has the offsets that it copied last."""
+        master = self._cluster.replicas.moved()
+        if master is not None and master.elected is not None:
+            since_us = master.elected.knows_to_us(CONSUMER_OFFSETS)
+            self._restore(entry.node, since_us, entry.mono_us)
+
+    def _restore(self, broker: str, since_us: int, now_us: int) -> None:
         for readings in self.readers.values():
             for queue, reading in readings.items():
                 if queue.broker == broker:

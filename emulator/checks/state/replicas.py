@@ -26,12 +26,16 @@ from rocketmq_emulator.facts import (
     LogTruncated,
     MasterConnected,
     MessageStored,
+    MetadataSynced,
     PowerLost,
     SlaveConnected,
     SlaveDisconnected,
     StoreOpened,
 )
 from rocketmq_emulator.facts.journal import Entry
+
+CALL_US_MAX = 3_000_000  # of a slave's copy of a table: BrokerOuterAPI
+WRITTEN_US = 25_000_000  # a master's tables are on its disk after that time, at the latest
 
 
 class SlaveLog(msgspec.Struct):
@@ -41,13 +45,25 @@ class SlaveLog(msgspec.Struct):
     master: str
     end: int = 0  # in bytes
     differs_from: int | None = None  # the position from which it is not its master's log
+    differs_us: int = 0  # since when
+    connected_us: int = 0  # when it last connected to its master
     lost_us: int = 0  # when it last lost its end
     was_recovered: bool = False  # by the process that is starting
+    copied_us: dict[str, int] = {}  # by table of its master: it knows the table of then
+    own_us: int = 0  # the same, from when it was the master itself
+
+    def knows_to_us(self, table: str) -> int:
+        """Up to when it knows the changes of its master's *table*."""
+        return self.copied_us.get(table, self.own_us)
 
     @property
     def common_end(self) -> int:
         """The end of the part that it has in common with its master's log."""
         return self.end if self.differs_from is None else min(self.end, self.differs_from)
+
+    def differs(self, position: int, at_us: int) -> None:
+        """From *position* on it is not its master's log any more."""
+        self.differs_from, self.differs_us = position, at_us
 
     def cut(self, end: int, at_us: int) -> None:
         """The log ends at *end* now; if it is shorter than before, it has lost its end."""
@@ -68,6 +84,11 @@ class MasterLog(msgspec.Struct):
     changed_us: int = 0  # when a slave last connected or went
     kept: int = 0  # by the last election: how far the elected log is that of the former master
     lost_us: int = 0  # when the log that was elected had last lost its end, as that of a slave
+    stored_us: int = 0  # when it last stored a message
+    elected: SlaveLog | None = None  # the last one that became the master
+    elected_us: int = 0  # and when
+    kept_to: int = 0  # its end when it last lost what was behind
+    cut_us: int = 0  # and when
     reported_beyond: int = 0  # the highest report beyond its log, since its process began
 
     def holders(self, end: int) -> int:
@@ -84,15 +105,14 @@ class MasterLog(msgspec.Struct):
         """The end of the shortest copy."""
         return min((slave.common_end for slave in self.slaves.values()), default=0)
 
-    def cut(self, end: int) -> None:
+    def cut(self, end: int, at_us: int) -> None:
         """The log ends at *end* now; slaves that have more have another log from there on."""
-        if end >= self.end:
-            self.end = end
-            return
+        if end < self.end:
+            self.kept_to, self.cut_us = end, at_us
+            for slave in self.slaves.values():
+                if slave.common_end > end:
+                    slave.differs(end, at_us)
         self.end = end
-        for slave in self.slaves.values():
-            if slave.common_end > end:
-                slave.differs_from = end
 
 
 class MastersAndSlaves:
@@ -112,6 +132,7 @@ class MastersAndSlaves:
             SlaveConnected: self._slave_connected,
             SlaveDisconnected: self._slave_disconnected,
             LogCopied: self._copied,
+            MetadataSynced: self._synced,
             BrokerRoleChanged: self._role_changed,
             LogTruncated: self._truncated,
             LogRecovered: self._recovered,
@@ -137,7 +158,7 @@ class MastersAndSlaves:
         end = fact.position + fact.size_bytes
         self._ends[entry.node] = end
         if (master := self.masters.get(entry.node)) is not None:
-            master.end = max(master.end, end)
+            master.end, master.stored_us = max(master.end, end), entry.mono_us
 
     def _master(self, node: str) -> MasterLog:
         found = self.masters.get(node)
@@ -162,12 +183,17 @@ class MastersAndSlaves:
         elected = self.slaves.pop(move.slave, None) or SlaveLog(move.slave, move.name)
         master.slaves.pop(move.slave, None)
         left = SlaveLog(move.left, move.name, master.end)
+        left.own_us = master.stored_us - WRITTEN_US  # it may have ended soon after
+        master.elected, master.elected_us = elected, entry.mono_us
         self.slaves[move.left] = master.slaves[move.left] = left
         master.connected.clear()
         master.changed_us, master.reported_beyond = entry.mono_us, 0
         master.kept, master.lost_us = elected.common_end, elected.lost_us
+        master.kept_to, master.cut_us = master.kept, entry.mono_us
         for slave in master.slaves.values():
-            slave.differs_from = master.kept if slave.end > master.kept else None
+            slave.differs_from = None
+            if slave.end > master.kept:
+                slave.differs(master.kept, entry.mono_us)
         master.end = elected.end
         self._ends[move.name] = elected.end
 
@@ -192,10 +218,21 @@ class MastersAndSlaves:
     def _master_connected(self, fact: MasterConnected, entry: Entry) -> None:
         if (slave := self._slave(entry.node)) is not None:
             slave.cut(fact.end_position, entry.mono_us)
+            slave.connected_us = entry.mono_us
 
     def _copied(self, fact: LogCopied, entry: Entry) -> None:
+        """Bytes that were under way when their master lost them are not in its log."""
+        if (slave := self._slave(entry.node)) is None:
+            return
+        slave.end, master = fact.position, self.masters[slave.master]
+        was_under_way = slave.connected_us < master.cut_us and slave.end > master.kept_to
+        if was_under_way and slave.differs_from is None:
+            slave.differs(master.kept_to, master.cut_us)
+
+    def _synced(self, fact: MetadataSynced, entry: Entry) -> None:
+        """It has the table that its master had when this answered."""
         if (slave := self._slave(entry.node)) is not None:
-            slave.end = fact.position
+            slave.copied_us[fact.table] = entry.mono_us - CALL_US_MAX
 
     # At both ------------------------------------------------------------------------------
 
@@ -217,8 +254,12 @@ class MastersAndSlaves:
     def _power_lost(self, fact: PowerLost, entry: Entry) -> None:
         """With controllers a slave may be elected, with all of the log: wait for the next start.
 
-        Until then it may still append what its kernel has of the master's bytes.
+        Until then it may still append what its kernel has of the master's bytes.  Its files of
+        tables may have gone back to an older content.
         """
+        if (slave := self.slaves.get(entry.node)) is not None:
+            slave.copied_us.clear()
+            slave.own_us = 0
         if not (self.may_move(entry.node) and entry.node in self.masters):
             self._cut(entry, fact.kept_position)
 
@@ -228,6 +269,6 @@ class MastersAndSlaves:
     def _cut(self, entry: Entry, end: int) -> None:
         self._ends[entry.node] = end
         if (master := self.masters.get(entry.node)) is not None:
-            master.cut(end)
+            master.cut(end, entry.mono_us)
         if (slave := self.slaves.get(entry.node)) is not None:
             slave.cut(end, entry.mono_us)

@@ -86,7 +86,7 @@ class StoredMessages:
         self.of_replaced = 0  # acknowledged by masters that did not know of their successor yet
         self.excused_lost_places = 0  # delivered although their brokers had lost them
         self.stored_us = 0  # when the last consumable message was stored
-        self.deliveries = Deliveries(cluster, self.pending)  # with a table of its own
+        self._deliveries = Deliveries(cluster, self.pending)
         self._ends = LogEnds(cluster, self.queues, self.pending, self.halves)
         cluster.roles.note_left_behind = self.pending.goes_to_replaced
         self._may_escape = False
@@ -218,14 +218,14 @@ class StoredMessages:
         records = self.records(target)
         self.pending.is_no_send(stored.uniq_key, records, stored.offset)
         key = stored.uniq_key
-        delivered_at_us = self.deliveries.delivered_at_us(key, target, entry)
+        delivered_at_us = self._deliveries.delivered_at_us(key, target, entry)
         was_sent = self.escapes.sent.get(key) == waited.broker  # its slave did so before, or after
-        if not self.deliveries.is_redelivery(
+        if not self._deliveries.is_redelivery(
             key, waited, late_ms, delivered_at_us, entry, was_sent=was_sent
         ):
             self.copy = self.pending.comes(key, waited, offset, target, entry)
         if self.copy is None and delivered_at_us:
-            if was_sent or self.deliveries.use_forgotten(delivered_at_us, entry):
+            if was_sent or self._deliveries.use_forgotten(delivered_at_us, entry):
                 self.excused_forgotten += 1
             else:
                 what = f"{key} was delivered to {place_of(target)} for the second time"

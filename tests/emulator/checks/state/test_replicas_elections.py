@@ -11,14 +11,18 @@ from rocketmq_emulator.facts import (
     BrokerRoleChanged,
     DelayedDelivered,
     LogCopied,
+    LogRecovered,
+    MasterConnected,
     MessageStored,
     MetadataSynced,
     NodeStarted,
+    OffsetCommitted,
+    PowerLost,
     Queue,
     SlaveConnected,
     StoreOpened,
 )
-from tests.support.checks.small_journals import Q0, Q1, RECORD_BYTES, AJournal, objections
+from tests.support.checks.small_journals import PEER, Q0, Q1, RECORD_BYTES, AJournal, objections
 
 MASTER, SLAVE, MEMBER = "broker-a", "broker-a-1", "billing-1"
 RELEASE = "5.3.3"
@@ -48,9 +52,9 @@ class AnElection(AJournal):
         size = count * RECORD_BYTES
         return self.note(SLAVE, LogCopied(size, size, count))
 
-    def synced(self) -> Self:
-        """The slave has the progress of the delays."""
-        return self.note(SLAVE, MetadataSynced("10.0.0.0:10911", "delay offsets"))
+    def synced(self, table: str = "delay offsets") -> Self:
+        """The slave has copied *table*."""
+        return self.note(SLAVE, MetadataSynced("10.0.0.0:10911", table))
 
     def elects(self) -> Self:
         return self.at_s(200).takes_role(SLAVE, "master", 2)
@@ -93,6 +97,32 @@ def test_an_elected_slave_delivers_again_what_came_after_its_last_copy_of_the_pr
     assert len(delivered_again(synced_s=104)) == 1
 
 
+def consumed_again(*, synced_s: float, at: str = MASTER) -> list[str]:
+    """Offset 1 is committed at *at* at 80 s; a member begins at 0 long after the election.
+
+    The slave copies the offsets at *synced_s*, and no more.
+    """
+    journal = an_election().consumer(MEMBER).claimed(MEMBER, Q0, offsets=(0,))
+    journal.sent(0).copied(1).committed(0).pulled(0, 1).consumed(MEMBER, 0)
+    if at == MASTER:
+        journal.at_s(80).committed(1).at_s(synced_s).synced("consumer offsets").elects()
+    else:
+        journal.at_s(synced_s).synced("consumer offsets").elects()
+        journal.note(MASTER, OffsetCommitted("billing", Q0, 1, PEER))
+    journal.at_s(210).released(MEMBER, Q0).at_s(300).claimed(MEMBER, Q0, offsets=(0,))
+    return found(journal.consumed(MEMBER, 0), "duplicates")
+
+
+def test_an_elected_slave_has_the_offsets_of_its_last_copy() -> None:
+    assert consumed_again(synced_s=79) == []
+    assert consumed_again(synced_s=82) == []  # its master may have answered 3 s before
+    assert len(consumed_again(synced_s=84)) == 1
+
+
+def test_offsets_that_a_replaced_master_is_told_are_not_its_successors() -> None:
+    assert consumed_again(synced_s=84, at=SLAVE) == []
+
+
 def sent_once(*, copied: int) -> list[str]:
     """The slave has *copied* of two messages, and the second one's answer comes later."""
     journal = an_election().stored(0, key="a").stored(1, key="k").copied(copied).elects()
@@ -106,6 +136,22 @@ def sent_once(*, copied: int) -> list[str]:
 def test_a_send_that_the_elected_slave_lacks_is_stored_nowhere_else() -> None:
     assert sent_once(copied=1) == []
     assert len(sent_once(copied=2)) == 1
+
+
+def copied_after_a_loss(*, anew: bool) -> list[str]:
+    """The master loses its second record with its power, and a slave appends it later."""
+    journal = an_election().note(SLAVE, MasterConnected("10.0.0.0:10912", 0)).stored(0).copied(1)
+    journal.stored(1).note(MASTER, PowerLost(*(RECORD_BYTES,) * 2, 2 * RECORD_BYTES, ()))
+    journal.note(MASTER, LogRecovered(1, 0, RECORD_BYTES))
+    if anew:
+        journal.note(SLAVE, MasterConnected("10.0.0.0:10912", RECORD_BYTES))
+    copied = LogCopied(2 * RECORD_BYTES, RECORD_BYTES, 1)
+    return found(journal.note(SLAVE, copied).ends(), "slave_logs")
+
+
+def test_a_slave_may_append_what_was_under_way_when_its_master_lost_it() -> None:
+    assert copied_after_a_loss(anew=False) == []
+    assert len(copied_after_a_loss(anew=True)) == 1
 
 
 # What a replaced master stores ------------------------------------------------------------------
