@@ -40,6 +40,8 @@ from rocketmq_emulator.facts import (
     MessageConsumed,
     MessageGivenToListener,
     MessagePolled,
+    MetadataSynced,
+    MetadataTakenBack,
     OffsetCommitted,
     OffsetRepaired,
     OldestDropped,
@@ -53,8 +55,9 @@ from rocketmq_emulator.facts import (
 )
 from rocketmq_emulator.facts.journal import Entry, EntryKey
 
-CONSUMER_OFFSETS = "consumer offsets"  # MetadataSynced.table
+CONSUMER_OFFSETS = "consumer offsets"  # MetadataSynced.table, MetadataTakenBack.table
 GIVEN_US = 10_000_000  # after a release a listener gets no more messages of the queue
+COPIED_US = 3_000_000  # a slave's copy has what its master had in the call: BrokerOuterAPI
 LOCAL_WRITTEN_US = 6_000_000  # a broadcasting member writes its offsets every 5 s
 NEVER_US = -1
 ROUTINE_CODES = (0, 19, 20)  # found, no new message, no message that the group wants
@@ -86,6 +89,7 @@ class Progress:
             tuple[str, Queue], QueueClaim
         ] = {}  # claims of broadcasting members' last processes
         self._local = LocalOffsets(cluster)
+        self._copied: dict[str, list[tuple[QueueReading, int]]] = {}  # by slave: its last copy
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -108,6 +112,8 @@ class Progress:
             PowerLost: self._offsets_are_older,
             LogRecovered: self._offsets_are_older,
             BrokerRoleChanged: self._role_changed,
+            MetadataSynced: self._offsets_copied,
+            MetadataTakenBack: self._offsets_taken_back,
         }
 
     # Queries ------------------------------------------------------------------------------
@@ -428,7 +434,35 @@ class Progress:
             self._restore(entry.node, since_us, entry.mono_us)
 
     def _restore(self, broker: str, since_us: int, now_us: int) -> None:
+        for reading in self._readings_at(broker):
+            reading.is_restored(since_us, now_us)
+
+    def _offsets_copied(self, fact: MetadataSynced, entry: Entry) -> None:
+        """A slave has the offsets that its master had during the call."""
+        slave = self._cluster.replicas.slaves.get(entry.node)
+        if slave is None or fact.table != CONSUMER_OFFSETS:
+            return
+        since_us = entry.mono_us - COPIED_US
+        self._copied[entry.node] = [
+            (reading, reading.reported_offsets.lowest_since(since_us))
+            for reading in self._readings_at(slave.master)
+            if reading.committed is not None
+        ]
+
+    def _offsets_taken_back(self, fact: MetadataTakenBack, entry: Entry) -> None:
+        """A returning master has the offsets of a slave: those of its last copy, or later ones.
+
+        Upstream: BrokerPreOnlineService.syncMetadataReverse.
+        """
+        if fact.table != CONSUMER_OFFSETS or not fact.is_taken:
+            return
+        for name, slave in self._cluster.replicas.slaves.items():
+            if slave.master == entry.node:
+                for reading, offset in self._copied.get(name, ()):
+                    reading.reported_offsets.add(offset, entry.mono_us)
+
+    def _readings_at(self, broker: str) -> Iterator[QueueReading]:
         for readings in self.readers.values():
             for queue, reading in readings.items():
                 if queue.broker == broker:
-                    reading.is_restored(since_us, now_us)
+                    yield reading

@@ -9,7 +9,10 @@ from rocketmq_emulator.checks.judging.reading import entries_in
 from rocketmq_emulator.facts import (
     GroupOffsetMoved,
     LogRecovered,
+    MasterConnected,
     MessagePolled,
+    MetadataSynced,
+    MetadataTakenBack,
     OffsetRepaired,
     Queue,
     SeekRequested,
@@ -17,6 +20,7 @@ from rocketmq_emulator.facts import (
 from tests.support.checks.small_journals import Q0, Q1, AJournal, a_consumed_journal, objections
 
 ONE, TWO = "billing-1", "billing-2"
+OFFSETS = "consumer offsets"
 
 
 def unexplained(journal: AJournal) -> int:
@@ -93,6 +97,28 @@ def test_a_broker_that_ended_has_the_offsets_of_the_last_15_s() -> None:
     assert unexplained(restarted(114, broker="broker-b")) == 1
     assert unexplained(restarted(114, claim_s=119)) == 0  # read before the commit
     assert unexplained(restarted(114, claim_s=130)) == 1
+
+
+def taken_back(copied_s: float, *, is_taken: bool = True, table: str = OFFSETS) -> AJournal:
+    """As ``restarted`` at 190 s; the slave copied the offsets once, and has given its table."""
+    journal = AJournal().runs().store().consumer(ONE).consumer(TWO).pulled(0, 0)
+    journal.note("broker-a-1", MasterConnected("10.0.0.1:10912", 0))
+    journal.claimed(ONE, Q0, offsets=(0,))
+    journal.each(range(200), journal.sent)
+    journal.each(range(200), lambda offset: journal.consumed(ONE, offset))
+    synced = MetadataSynced("10.0.0.1:10911", OFFSETS)
+    journal.at_s(10).committed(100).at_s(100).committed(200).at_s(copied_s)
+    journal.note("broker-a-1", synced).at_s(190).committed(200)
+    journal.note("broker-a", LogRecovered(20_000, 0, 20_000))
+    journal.note("broker-a", MetadataTakenBack("10.0.0.2:10911", table, is_taken))
+    return journal.claimed(TWO, Q0).consumed(TWO, 150)
+
+
+def test_a_master_that_takes_offsets_back_has_those_that_its_slave_copied_last() -> None:
+    assert unexplained(taken_back(102)) == 0
+    assert unexplained(taken_back(104)) == 1  # a copy of 3 s ago may have the older offset
+    assert unexplained(taken_back(102, is_taken=False)) == 1
+    assert unexplained(taken_back(102, table="delay offsets")) == 1
 
 
 def with_a_disk_fault(word: str, node: str, began_s: float, ended_s: float) -> AJournal:
