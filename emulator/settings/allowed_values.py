@@ -6,10 +6,12 @@ Each raises ``ValueError`` with the rest of a sentence that begins with the sett
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from rocketmq_emulator.protocol.messages.delay_levels import parse_delay_levels
 from rocketmq_emulator.protocol.versions import BROKER_IDS_APPLIED
-from rocketmq_emulator.settings.releases import Release, known_release
+from rocketmq_emulator.settings.releases import JRAFT_CONTROLLERS, Release, known_release
+from rocketmq_emulator.settings.setting_rules import Relation
 from rocketmq_emulator.text.values import check_connect_address
 
 CONTROLLERS_MAX = 9  # ours: of a group
@@ -54,6 +56,30 @@ def release_with_controller(text: str) -> None:
         raise ValueError(
             f"a controller has the release {BROKER_IDS_APPLIED} or a later one, not {text}"
         )
+
+
+class ControllerKind(Protocol):
+    """What ``ControllerConfig`` says of the kind of a controller."""
+
+    @property
+    def controller_type(self) -> str:
+        """DLedger or jRaft."""
+
+    @property
+    def parsed_release(self) -> Release:
+        """The release as a value that compares."""
+
+
+def has_controller_type(config: ControllerKind) -> bool:
+    """Whether the release has controllers of this type.  Upstream: ControllerConfig."""
+    return config.controller_type != "jRaft" or config.parsed_release >= JRAFT_CONTROLLERS
+
+
+NEEDS_JRAFT = Relation(
+    ("controller_type", "release"),
+    has_controller_type,
+    f"{{controller_type}} needs the release {JRAFT_CONTROLLERS} or a later one, not {{release}}",
+)
 
 
 def peers_in(text: str) -> dict[str, str]:

@@ -22,6 +22,7 @@ from rocketmq_emulator.protocol.messages.names import TRACE_TOPIC
 from rocketmq_emulator.protocol.messages.validation import MESSAGE_BYTES_MAX
 from rocketmq_emulator.protocol.versions import BROKER_IDS_APPLIED
 from rocketmq_emulator.settings.allowed_values import (
+    NEEDS_JRAFT,
     check_advertised,
     check_advertised_to,
     check_delay_levels,
@@ -114,6 +115,7 @@ CONTROLLER_RULES = SettingRules(
             lambda config: not config.peers or config.self_id in peers_in(config.peers),
             "{self_id} must be one of the controllers that {peers} names",
         ),
+        NEEDS_JRAFT,
     ),
     CONTROLLER.names_by_setting(),
 )
@@ -347,6 +349,7 @@ class ControllerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_
     release: str = "5.3.3"
     listen_address: str = "127.0.0.1:9878"  # ours: upstream has no default; unused with peers
     group: str = "DefaultControllerGroup"  # ControllerConfig.controllerDLegerGroup; ours
+    controller_type: Literal["DLedger", "jRaft"] = "DLedger"  # ControllerConfig.controllerType
     self_id: str = "n0"  # ControllerConfig.controllerDLegerSelfId; the default is ours
     peers: str = ""  # ControllerConfig.controllerDLegerPeers: n0-host:port;… of the group
     scan_first_ms: int = 2_000  # DefaultBrokerHeartbeatManager.start

@@ -162,6 +162,7 @@ CONTROLLER = PropertyTable(
         "scanNotActiveBrokerInterval": Setting("scan_interval_ms"),
         "scanInactiveMasterInterval": Setting("scan_masters_interval_ms"),
         "electMasterMaxRetryCount": Setting("elections_max"),
+        "controllerType": Setting("controller_type"),
         "enableElectUncleanMaster": Setting("elect_unclean_master"),
         "notifyBrokerRoleChanged": Setting("notify_role_changed"),
         "configBlackList": Setting("config_black_list"),
@@ -172,7 +173,6 @@ CONTROLLER = PropertyTable(
         "controllerRequestThreadPoolQueueCapacity": ANY_VALUE,
         "mappedFileSize": ANY_VALUE,
         "processReadEvent": ANY_VALUE,
-        "controllerType": frozenset({"DLedger"}),
         "metricsExporterType": frozenset({"DISABLE"}),
     },
 )

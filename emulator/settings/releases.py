@@ -193,6 +193,10 @@ TIMER_METRIC_DELETED = Release(5, 3, 3)  # with its topic; before, its count sta
 SYNC_REPLACES_ONE_BY_ONE = Release(5, 3, 2)  # topics and groups of a slave; attributes fail
 WAIT_DROPPED = ReleaseSpan(Release(4, 9, 1), Release(5, 0, 0))  # but of delayed ones and batches
 
+# Controller (reference: replication-behaviour §6) -------------------------------------
+
+JRAFT_CONTROLLERS = Release(5, 2, 0)  # controllerType jRaft; before, the setting did not exist
+
 # Properties as text, of brokers and clients -------------------------------------------
 
 LAST_PROPERTY_OPEN = ReleaseSpan(Release(4, 9, 1), Release(5, 2, 0))  # no \x02 after the last

@@ -52,6 +52,30 @@ async def a_hung_slave_leaves_the_set(run: Run) -> None:
     run.expect(metric("silent_in_set_s") <= 20.1)
 
 
+@scenario(issue="apache/rocketmq#9717")
+async def a_hung_master_is_not_noticed(
+    run: Run, kind: str = "jRaft", dies: bool = False, release: str = RELEASE
+) -> None:
+    """A master hangs for a minute, and a controller of JRaft (controllerType) elects nobody.
+
+    It looks for silent brokers every 5 s, but returns before it looks as soon as the first
+    heartbeat is more than a second ago: the test is the wrong way round.  It has no scan for names
+    without a master either (#10875 is about the one that came later).  So it notices only a
+    connection that is closed, as that of a master that dies (dies).  A controller of DLedger, the
+    default, elects the slave.  JRaft came with 5.2.0; upstream mended it after 5.3.3 (#9718).
+    """
+    cluster = {**ELECTED, "release": release}
+    controller = {"controller_type": kind}
+    await run.cluster(topics={"orders": 1}, controller_settings=controller, **cluster)
+    await run.sleep(COPIED_S)
+    with run.load("orders", rate=20, mode="async", settings=NO_RETRY):
+        await run.sleep(2)
+        with run.kill("broker-a") if dies else run.pause("broker-a"):
+            await run.sleep(60)
+    await run.sleep(20)
+    run.expect(metric("write_pause_s") <= 45)
+
+
 # What is lost -------------------------------------------------------------------------------
 
 
@@ -74,6 +98,35 @@ async def an_election_loses_what_was_not_copied(run: Run, all_ack: bool = False)
                 await run.sleep(20)
     await run.sleep(40)
     run.expect(metric("lost_with_masters") == 0, metric("elections") >= 2)
+
+
+@scenario(issue="apache/rocketmq#9689")
+async def a_slave_misses_an_epoch(run: Run, restarted: bool = False) -> None:
+    """A slave that has all messages is not elected: it does not know its master's last epoch.
+
+    The controller is cut off from all brokers, so all count as dead, and when the links come back
+    it elects the same master again, in a new epoch.  Slaves that stay connected copy on, but the
+    master still names the old epoch.  One that connects again learns the new one.  That one lags,
+    the master is killed, and the controller compares epochs first: it elects the slave with less.
+    What is lost a slave had.  If that slave is restarted, too, it knows the epoch, and is elected
+    (restarted).  All releases with controllers do this; upstream mended it after 5.3.3 (#9690).
+    """
+    await run.cluster(topics={"orders": 1}, **{**ELECTED, "slaves": 2})
+    await run.sleep(COPIED_S)
+    with run.load("orders", rate=20, mode="async"):
+        with run.partition(around="controller"):
+            await run.sleep(16)
+        await run.sleep(20)
+        for name in ("broker-a-2", *(("broker-a-1",) if restarted else ())):
+            with run.kill(name):
+                await run.sleep(5)
+            await run.sleep(COPIED_S)
+        with run.fault(Lag(node="broker-a-2", ms=1_000)):
+            await run.sleep(5)
+            with run.kill("broker-a"):
+                await run.sleep(20)
+    await run.sleep(40)
+    run.expect(metric("lost_with_masters") <= 1, metric("elections") >= 2)
 
 
 @scenario(issue="apache/rocketmq#7017")

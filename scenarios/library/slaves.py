@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 from rocketmq_emulator.scenarios import Lag, Run, metric, nothing_lost, scenario
 
 REPORTED_S = 12  # a slave makes its first report up to 6 s after its start
@@ -152,3 +154,40 @@ async def a_group_begins_again_at_a_slave(run: Run, release: str = "4.9.7") -> N
         await run.sleep(60)
     await run.until_quiet()
     run.expect(nothing_lost(), metric("went_back") >= 1, metric("went_back") <= 200)
+
+
+@scenario(issue="apache/rocketmq#8322")
+async def a_slave_holds_pulls_of_its_master_that_is_back(
+    run: Run, release: str = "5.3.3", apart: bool = True
+) -> None:
+    """A master is back, and messages that it stores wait until a pull at its slave ends.
+
+    While the master is away members pull at the slave, which holds a pull for 15 s if there is
+    nothing new.  It is meant to send members back as soon as the master is there, but compares its
+    own id instead of the smallest one of the name (getMinBrokerIdInGroup), so it holds the pull
+    until the end.  That is late if the slave copies nothing: here its link to the master is cut
+    (apart).  A slave that copies wakes the pull.  All releases hold such pulls; those of 5.x have
+    the code that would end them.  The thread is open, its proposal (#8323) was closed.
+    """
+    await run.cluster(
+        brokers=1,
+        slaves=1,
+        topics={"orders": 1},
+        release=release,
+        broker_settings={"slave_read": True},
+    )
+    await run.consumers("billing", topic="orders")
+    await run.sleep(65)  # the slave has the topic
+    with run.load("orders", rate=1):
+        await run.sleep(5)
+    with run.kill("broker-a"):
+        await run.sleep(41)
+    with ExitStack() as links:
+        if apart:
+            links.enter_context(run.cut(between=("broker-a", "broker-a-1")))
+        await run.sleep(1)
+        with run.load("orders", rate=10):
+            await run.sleep(30)
+        await run.sleep(30)
+    await run.until_quiet()
+    run.expect(nothing_lost(), metric("delivery_gap_s") <= 5)

@@ -120,6 +120,7 @@ class Controller:
         rng = rng or random.Random(0)
         self.settings = ControllerSettings(config)
         self.release = config.parsed_release
+        self._is_jraft = config.controller_type == "jRaft"
         self.note = note
         self.push = push
         self.on_committed: Callable[[int], object] = _nothing  # up to this entry of the group
@@ -345,15 +346,24 @@ class Controller:
             self._gone(broker, "channel closed", now_ms)
 
     def scan_brokers(self, now_ms: int) -> list[Peer]:
-        """Remove silent brokers; returns their connections, to be closed."""
+        """Remove silent brokers; returns their connections, to be closed.
+
+        Controllers of JRaft never do: their test of the wait after the first heartbeat is the
+        wrong way round (#9717).  Upstream: RaftBrokerHeartBeatManager.scanNotActiveBroker.
+        """
+        if self._is_jraft:
+            return []
         gone = self.live.expire(now_ms)
         for broker, _ in gone:
             self._gone(broker, "silent", now_ms)
         return [known.peer for _, known in gone]
 
     def scan_masters(self, now_ms: int) -> None:
-        """Elect a master for each name whose master is not alive while another broker is."""
-        if not self.leads:
+        """Elect a master for each name whose master is not alive while another broker is.
+
+        JRaftController has none.  Upstream: DLedgerController.scanInactiveMasterAndTriggerReelect.
+        """
+        if self._is_jraft or not self.leads:
             return
         for name in self.replicas.names_without_master(self.is_alive(now_ms)):
             self._elect_again(name, now_ms)

@@ -29,7 +29,6 @@ SETTINGS = {  # settings that 1009 changes, and our fields
 WITHOUT_EFFECT = {  # settings that 1009 may change without an effect
     "controllerRequestThreadPoolQueueCapacity": "50000",
     "controllerThreadPoolNums": "16",
-    "controllerType": "DLedger",
     "isProcessReadEvent": "false",
     "mappedFileSize": "1073741824",
     "serverAsyncSemaphoreValue": "64",
@@ -64,6 +63,7 @@ class ControllerSettings:
             "controllerDLegerGroup": config.group,
             "controllerDLegerSelfId": config.self_id,
             "controllerStorePath": config.store,
+            "controllerType": config.controller_type,
             "scanInactiveMasterInterval": str(config.scan_masters_interval_ms),
             "scanNotActiveBrokerInterval": str(config.scan_interval_ms),
             "serverChannelMaxIdleTimeSeconds": str(config.net.idle_ms_max // 1_000),

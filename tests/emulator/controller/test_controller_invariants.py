@@ -15,6 +15,7 @@ from rocketmq_emulator.protocol.bodies.body import decode_body
 from rocketmq_emulator.protocol.bodies.controller import ElectMasterBody, SyncStateSet
 from rocketmq_emulator.protocol.codes import RequestCode
 from rocketmq_emulator.protocol.requests.controller import NotifyBrokerRoleChangedRequest
+from rocketmq_emulator.settings.setting_rules import SettingRefused
 from tests.support.controller.controllers import SET, ControllerBench, a_peer, a_set, address_of
 
 
@@ -131,6 +132,29 @@ def test_r46_a_silent_master_is_replaced_after_its_timeout_and_one_scan() -> Non
     bench.run_to(15_000, beating=(2,))
     assert bench.replica_info() == (2, 2, [2], 3)
     assert [fact.reason for fact in bench.noted(ReplicaGone)] == ["silent"]
+
+
+def test_a_release_without_jraft_refuses_such_a_controller() -> None:
+    with pytest.raises(SettingRefused, match=r"jRaft needs the release 5\.2\.0 or a later one"):
+        a_set(1, controller_type="jRaft", release="5.1.4")
+
+
+def test_the_largest_end_that_a_broker_reported_counts_although_its_log_was_truncated() -> None:
+    """DefaultBrokerHeartbeatManager.onBrokerHeartbeat."""
+    bench = a_set(1, 2, 3, in_sync=(1, 2, 3))
+    bench.heartbeat(2, maxOffset=2_000)
+    bench.heartbeat(2, maxOffset=500)
+    bench.heartbeat(3, maxOffset=1_000)
+    bench.close(1)
+    assert bench.replica_info()[0] == 2
+
+
+def test_a_controller_of_jraft_notices_closed_connections_only() -> None:
+    bench = a_set(1, 2, in_sync=(1, 2), controller_type="jRaft")
+    bench.run_to(60_000, beating=(2,))
+    assert bench.replica_info()[0] == 1, "it is silent for a minute"
+    bench.close(1)
+    assert bench.replica_info()[0] == 2
 
 
 def test_r46_the_connection_of_a_silent_broker_is_closed() -> None:

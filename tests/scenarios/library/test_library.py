@@ -17,6 +17,7 @@ BEGINS = "a_new_group_begins_behind_the_first_message"
 ADDRESS = "a_slave_is_given_the_address_of_its_master"
 DIES, MORE = "acknowledged_messages_die_with_their_master", "a_slave_has_more_than_its_master"
 OPEN, TWICE = "open_transactions_are_skipped", "messages_come_twice_through_the_bridge"
+HOLDS = "a_slave_holds_pulls_of_its_master_that_is_back"
 GROWS = "a_topic_grows_while_a_name_server_lacks_a_broker"
 NOT_COPIED = "an_election_loses_what_was_not_copied"
 OUTSIDE = "a_slave_outside_the_set_is_elected"
@@ -194,6 +195,11 @@ CASES: list[
     (f"controllers:{OUTSIDE}", {"unclean": True}, "failed", "lost_with_masters == 0"),
     (f"controllers:{AWAY}", {}, "failed", "without_writes_s <= 32"),
     (f"controllers:{AWAY}", {"controllers": 3}, "passed", ""),
+    ("controllers:a_slave_misses_an_epoch", {}, "failed", "lost_with_masters <= 1"),
+    ("controllers:a_slave_misses_an_epoch", {"restarted": True}, "passed", ""),
+    ("controllers:a_hung_master_is_not_noticed", {}, "failed", "write_pause_s <= 45"),
+    ("controllers:a_hung_master_is_not_noticed", {"dies": True}, "passed", ""),
+    ("controllers:a_hung_master_is_not_noticed", {"kind": "DLedger"}, "passed", ""),
     ("controllers:a_hung_master_is_replaced", {}, "passed", ""),
     ("controllers:a_hung_slave_leaves_the_set", {}, "passed", ""),
     ("slaves:consumers_go_on_at_a_slave", {}, "passed", ""),
@@ -211,6 +217,11 @@ CASES: list[
     ("acting_masters:an_acting_master_has_no_topics_yet", {"settled": True}, "passed", ""),
     ("acting_masters:an_acting_master_is_not_read", {}, "failed", "read_from_slaves >= 1"),
     ("acting_masters:an_acting_master_is_not_read", {"readable": True}, "passed", ""),
+    ("acting_masters:a_master_takes_old_offsets_back", {}, "failed", "duplicates <= 10"),
+    ("acting_masters:a_master_takes_old_offsets_back", {"acting": False}, "passed", ""),
+    (f"slaves:{HOLDS}", {}, "failed", "delivery_gap_s <= 5"),
+    (f"slaves:{HOLDS}", {"release": "4.9.7"}, "failed", "delivery_gap_s <= 5"),
+    (f"slaves:{HOLDS}", {"apart": False}, "passed", ""),
     ("slaves:a_group_begins_again_at_a_slave", {}, "passed", ""),
     ("masters:a_master_dies", {}, "failed", "write_pause_s <= 45 was expected, it is 60.1"),
     ("masters:a_master_dies", {"fault": "power_off"}, "failed", "lost_with_power == 0"),
