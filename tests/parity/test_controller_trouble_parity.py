@@ -12,10 +12,12 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
 from benchmarks.clusters import ROOT, Cluster, running
+from benchmarks.real_cluster import HOST, Server, fetched_jars, free_ports, launched
 from benchmarks.stream import NoSuccess, Stream
 from rocketmq_emulator import Message
 from rocketmq_emulator.errors.call_errors import SendError
@@ -33,6 +35,7 @@ from rocketmq_emulator.protocol.requests.controller import (
 )
 from rocketmq_emulator.protocol.requests.pulling import ViewMessageRequest
 from rocketmq_emulator.sync import Producer
+from tests.parity.test_replication_parity import wait_until_it_accepts
 
 pytestmark = pytest.mark.parity
 RELEASE = "5.3.3"
@@ -49,10 +52,10 @@ SETTINGS = ("waitTimeMillsInSendQueue=20000", "autoCreateTopicEnable=true")
 class Elected:
     """A name of two brokers in *cluster*, by the address of each, and their only controller."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, controller: str = "") -> None:
         self.cluster = cluster
         self._names = {address: name for name, address in cluster.brokers.items()}
-        (self._controller,) = cluster.controllers.values()
+        self._controller = controller or cluster.controllers["controller"]
         wait_until(lambda: len(self.in_sync()) == 2, self.in_sync)
         found = self.master()
         assert found is not None
@@ -88,13 +91,40 @@ def made() -> Iterator[Callable[..., Elected]]:
     with contextlib.ExitStack() as stack:
 
         def elected(*settings: str) -> Elected:
-            words = [word for each in (*SETTINGS, *settings) for word in ("--set", each)]
-            script = str(ROOT / "benchmarks" / "real_cluster.py")
-            group = ("--brokers", "1", "--slaves", "1", "--controllers", "1", "--heap", "400m")
-            command = [sys.executable, script, "--version", RELEASE, *group, *words]
-            return Elected(stack.enter_context(running(command)))
+            return Elected(stack.enter_context(running(pair("--controllers", "1", *settings))))
 
         yield elected
+
+
+def pair(*given: str) -> list[str]:
+    """The command of two brokers; of *given* those with a "=" are settings of both."""
+    sets = (*SETTINGS, *(each for each in given if "=" in each))
+    words = [word for each in sets for word in ("--set", each)]
+    more = [each for each in given if "=" not in each]
+    script = str(ROOT / "benchmarks" / "real_cluster.py")
+    group = ("--brokers", "1", "--slaves", "1", "--heap", "400m", *more)
+    return [sys.executable, script, "--version", RELEASE, *group, *words]
+
+
+@contextlib.contextmanager
+def jraft_controller(home: Path) -> Iterator[str]:
+    """The address of a controller of JRaft that is alone."""
+    raft, server = f"{HOST}:{free_ports(1)}", free_ports(1)
+    settings: dict[str, object] = {
+        "controllerType": "jRaft",
+        "controllerStorePath": home / "jraft",
+        "jRaftServerId": raft,
+        "jRaftInitConf": raft,
+        "jRaftControllerRPCAddr": f"{HOST}:{server}",
+    }
+    found = Server("controller", "controller", server, "256m", settings)
+    process = launched(found, fetched_jars(RELEASE), home)
+    try:
+        wait_until_it_accepts(found.address)
+        yield found.address
+    finally:
+        process.kill()
+        process.wait()
 
 
 def wait_until(is_so: Callable[[], bool], what: Callable[[], object]) -> float:
@@ -295,6 +325,19 @@ def test_without_the_controller_nobody_is_elected(made) -> None:
     elected.cluster.control_node("controller", "start")
     wait_until(lambda: elected.master() == elected.other, elected.replica_info)
     send_until_it_works(elected)
+
+
+def test_a_controller_of_jraft_notices_no_silent_master(tmp_path: Path) -> None:
+    """a_hung_master_is_not_noticed."""
+    with jraft_controller(tmp_path) as controller:
+        elects = ("enableControllerMode=true", f"controllerAddr={controller}")
+        roles = ("brokerId=-1", "brokerRole=SLAVE")
+        with running(pair(*elects, *roles)) as cluster:
+            elected = Elected(cluster, controller)
+            elected.act("pause", elected.first)
+            keeps(lambda: elected.master() == elected.first, elected.replica_info, 40)
+            elected.act("kill", elected.first)
+            wait_until(lambda: elected.master() == elected.other, elected.replica_info)
 
 
 def test_a_slave_that_stays_connected_does_not_learn_its_masters_new_epoch(made) -> None:
