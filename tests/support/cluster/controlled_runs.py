@@ -78,12 +78,15 @@ class ControlledRun:
         """When the first send after *after_s* was acknowledged."""
         return next(at for at, how in self.sends if at > after_s and how == "SEND_OK")
 
-    async def invoke(self, node: str, rpc: Any, header: Any = None, body: bytes = b"") -> Any:
+    async def invoke(
+        self, node: str, rpc: Any, header: Any = None, body: bytes = b"", *, timeout_s: float = 3
+    ) -> Any:
         """Ask *node* as a tool does.  Raises ``RemoteError``."""
         operator = self.cluster._machines.machine("operator")
         async with tool_connections(operator.network, operator.clock, R_5_3_3) as client:
             address = self.cluster.addresses[node]
-            return await client.invoke(address, rpc, header, body, timeout_ms=3_000)
+            timeout_ms = round(timeout_s * 1_000)
+            return await client.invoke(address, rpc, header, body, timeout_ms=timeout_ms)
 
     async def code(self, node: str, rpc: Any, header: Any = None, body: bytes = b"") -> int | str:
         """The code of the reply, or the name of the error."""

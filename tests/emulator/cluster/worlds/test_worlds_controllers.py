@@ -241,6 +241,40 @@ def test_r46_a_silent_master_is_replaced_after_ten_to_fifteen_seconds_and_loses_
     assert run.facts("SyncStateSetChanged")[-1][1]["sync_state_set"] == [1, 2]
 
 
+def test_a_replaced_master_that_hung_stores_what_waited_in_its_connections() -> None:
+    """It handles requests before its role changes: acknowledged messages are truncated then.
+
+    A real 5.3.3 broker, stopped for 25 s with 35 sends waiting, acknowledged all of them, and
+    three of a client that went on; 0.12 s after it went on it refused the next one with code 2.
+    """
+    answers: list[tuple[int, float]] = []
+
+    async def script(run: ControlledRun) -> None:
+        async def wait_for_the_answer() -> None:
+            send = catalog.SEND_MESSAGE, a_send(), b"waits"
+            reply = await run.invoke("broker-a", *send, timeout_s=60)
+            answers.append((reply.code, run.now_s))
+
+        assert await run.code("broker-a", catalog.SEND_MESSAGE, a_send(), b"first") == 0
+        await trio.sleep(20)
+        run.cluster.pause("broker-a")
+        async with trio.open_nursery() as nursery:
+            for _ in range(5):
+                nursery.start_soon(wait_for_the_answer)
+            await trio.sleep(25)
+            assert run.roles("broker-a-1")[-1] == ("master", 2)
+            run.cluster.resume("broker-a")
+        await trio.sleep(0.2)
+        assert await run.code("broker-a", catalog.SEND_MESSAGE, a_send(), b"late") == 2
+        await trio.sleep(20)
+
+    run = run_controlled(script)
+    assert [code for code, _ in answers] == [0] * 5
+    assert all(45 <= at_s < 45.1 for _, at_s in answers)
+    ((_, cut),) = run.facts("LogTruncated", "broker-a")
+    assert cut["message_count"] == 5
+
+
 def test_r45_a_slave_out_of_the_set_is_not_elected_and_the_old_master_is_when_it_returns() -> None:
     async def script(run: ControlledRun) -> None:
         run.cluster.kill("broker-a")  # the slave has not joined the set yet
