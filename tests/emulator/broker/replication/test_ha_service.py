@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rocketmq_emulator.broker.replication.ha_service import ANY_SLAVE
 from rocketmq_emulator.disk.memory import MemoryDisk
 from rocketmq_emulator.facts import SlaveCannotContinue, SlaveDisconnected
 from rocketmq_emulator.protocol.replication import LogFrame, encode_report
@@ -114,6 +115,29 @@ def test_a_put_that_waits_is_sent_at_once(release: str) -> None:
     master.put()
     master.ha.wake_at_turn_end()
     assert len(frames(transport)) == 1
+
+
+@pytest.mark.parametrize(("release", "falls"), [(LAST_4, False), (LAST_5, True)])
+def test_a_smaller_report_takes_a_copy_back_since_5_0(release: str, falls: bool) -> None:
+    """In 4.x the highest report of any slave counts for ever, also of one that has gone.
+
+    Upstream: HAService.notifyTransferSome (push2SlaveMaxOffset);
+    DefaultHAConnection.ReadSocketService, which sets slaveAckOffset to each report.
+    """
+    master = Master(release=release)
+    first, end = master.put().size, master.put().size * 2
+    connection, _ = master.connect()
+    connection.feed(encode_report(end))
+    assert master.ha.replicated_to(ANY_SLAVE) == end
+    connection.feed(encode_report(first))
+    assert connection.acknowledged == first
+    assert master.ha.replicated_to(ANY_SLAVE) == (first if falls else end)
+    other, _ = master.connect()
+    other.feed(encode_report(0))
+    assert master.ha.replicated_to(ANY_SLAVE) == (first if falls else end)
+    connection.transport.close()
+    connection.closed("gone")
+    assert master.ha.replicated_to(ANY_SLAVE) == (0 if falls else end)
 
 
 @pytest.mark.parametrize("release", ["4.9.3", LAST_4])
