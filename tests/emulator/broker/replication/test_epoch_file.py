@@ -121,6 +121,26 @@ def test_r52_logs_are_equal_up_to_the_end_of_the_newest_epoch_that_both_have(
     assert of_slave.consistent_point(of_master) == point
 
 
+def test_a_slave_keeps_bytes_that_its_master_lost_twice_from_one_position() -> None:
+    """The second loss begins no epoch, so that nothing tells the logs apart: as upstream.
+
+    The first loss began epoch 2 at 500, and the slave copied on to 700.  After the second one the
+    master writes other bytes from 500 on.
+
+    Upstream: EpochFileCache.appendEntry, findConsistentPoint; AutoSwitchHAService.changeToMaster,
+    which shortens the epochs only while the dispatch is behind.
+    """
+    master = epochs({1: 0})
+    assert master.append(2, 500)
+    slave = EpochFileCache(master.entries)
+    slave.end_at(700)
+    assert not master.append(3, 500)
+    master.end_at(900)
+    assert slave.consistent_point(master) == 700
+    assert master.append(4, 900)  # the next one is told apart again
+    assert slave.consistent_point(master) == 700
+
+
 def test_an_end_before_the_last_epoch_does_not_count() -> None:
     found = epochs({1: 0, 2: 100})
     found.end_at(99)
