@@ -433,7 +433,7 @@ class ScheduledTasks:
         self._broker.groups.disable_slow(self._clock.now_ms())
 
     def _persist_offsets(self) -> None:
-        self._run_slice(self._broker.offsets.persisting(self._clock.now_ms()))
+        self._run_slice(self._broker.offsets.persisting())
 
     def _persist_filters(self) -> None:
         self._broker.filters.persist(self._clock.now_ms())

@@ -214,9 +214,9 @@ def _take_delays(broker: Broker, body: bytes, _now_ms: int) -> bool:
     return broker.delays.take_back(body)
 
 
-def _take_offsets(broker: Broker, body: bytes, now_ms: int) -> bool:
+def _take_offsets(broker: Broker, body: bytes, _now_ms: int) -> bool:
     slaves = decode_unlimited_body(body, ConsumerOffsetSerializeWrapper)
-    return broker.offsets.take_back(slaves, now_ms)
+    return broker.offsets.take_back(slaves)
 
 
 def _take_timers(broker: Broker, body: bytes, _now_ms: int) -> bool | None:

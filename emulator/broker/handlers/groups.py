@@ -79,7 +79,7 @@ class GroupProcessor:
         broker.groups.delete(request.group_name, call.now_ms)
         broker.store.figures.forget_group(request.group_name)
         if takes_offsets:
-            broker.offsets.delete_group(request.group_name, call.now_ms)
+            broker.offsets.delete_group(request.group_name)
         return Reply()
 
     def one(self, call: Call[GetSubscriptionGroupConfigRequest]) -> Result:

@@ -199,7 +199,7 @@ class GroupOffsetProcessor:
         if not request.offline and subscribed and topic not in subscribed:
             return Reply()
         broker.offsets.check_room(request.dest_group, topic, 0)
-        broker.offsets.clone(request.src_group, request.dest_group, topic, call.now_ms)
+        broker.offsets.clone(request.src_group, request.dest_group, topic)
         return Reply()
 
     # Resets ---------------------------------------------------------------------------
@@ -238,7 +238,7 @@ class GroupOffsetProcessor:
                 yield
         for piece in in_pieces(offsets.items(), SLICE_RESETS):
             for queue_id, offset in piece:
-                broker.offsets.reset(group, topic, queue_id, offset, call.now_ms)
+                broker.offsets.reset(group, topic, queue_id, offset)
                 queue = broker.queue(topic, queue_id)
                 broker.note(GroupOffsetMoved(group, queue, offset, "broker", call.peer.address))
             if len(piece) == SLICE_RESETS:

@@ -209,11 +209,11 @@ def _replace_groups(slave: SlaveSynchronize, body: bytes, now_ms: int) -> bool:
     return True
 
 
-def _replace_offsets(slave: SlaveSynchronize, body: bytes, now_ms: int) -> bool:
+def _replace_offsets(slave: SlaveSynchronize, body: bytes, _now_ms: int) -> bool:
     masters = decode_unlimited_body(body, ConsumerOffsetSerializeWrapper)
     own = slave.tables.offsets.offset_table
     is_changed = any(own.get(key) != of for key, of in masters.offset_table.items())
-    slave.tables.offsets.copy(masters, now_ms)
+    slave.tables.offsets.copy(masters)
     return is_changed
 
 

@@ -127,7 +127,7 @@ class Broker:
         self.address = config.advertised_address or config.listen_address
         self.topics = TopicConfigs(disk, config, note=self.note, now_ms=now_ms)
         self.groups = SubscriptionGroups(disk, config, note=self.note, now_ms=now_ms)
-        self.offsets = ConsumerOffsets(disk, config, note=self.note)
+        self.offsets = ConsumerOffsets(disk, config, note=self.note, now_ms=now_ms)
         self.waiting: Waiting = no_waiting_requests
         self.waiting_bytes: WaitingBytes = no_waiting_bytes
         self.on_reconfigured: Callable[[BrokerConfig], object] = no_pools
@@ -389,7 +389,7 @@ class Broker:
         self.topics.close()
         self.groups.close()
         self.transactions.close(now_ms)
-        self.offsets.persist(now_ms)
+        self.offsets.persist()
         self.filters.persist(now_ms)
         self.delays.persist()
         if self.timers is not None:
@@ -564,7 +564,7 @@ class Broker:
         if self.timers is not None and self.release >= TIMER_METRIC_DELETED:
             self.timers.metrics.forget_topic(name)
         if self.release >= OFFSETS_DELETED_WITH_TOPIC:
-            self.offsets.delete_topic(name, now_ms)
+            self.offsets.delete_topic(name)
 
     def registering(self, topic: str) -> Hashable | None:
         """The bell of a registration of *topic* that has not ended; None if there is none."""

@@ -74,7 +74,7 @@ def reset_broker(broker: Broker, now_ms: int) -> Hashable | None:
     broker.reconfigure(broker.first_config)
     broker.topics.reset(topics, now_ms)
     broker.groups.reset(groups, now_ms)
-    broker.offsets.replace_all(_ends_of(broker, groups, topics), now_ms)
+    broker.offsets.replace_all(_ends_of(broker, groups, topics))
     broker.request_modes.reset()
     broker.filters.reset(groups)
     broker.routes.subscribe_info.clear()

@@ -41,9 +41,11 @@ SLICE_GROUPS = 1_000
 
 
 class ConsumerOffsets:
-    """The offset table: ``topic@group`` to queue id to offset."""
+    """The offset table: ``topic@group`` to queue id to offset; *now_ms* is when it is new."""
 
-    def __init__(self, disk: Disk, config: BrokerConfig, *, note: Note = discard_fact) -> None:
+    def __init__(
+        self, disk: Disk, config: BrokerConfig, *, now_ms: int, note: Note = discard_fact
+    ) -> None:
         self._has_version = config.parsed_release >= OFFSETS_HAVE_VERSION
         self._is_durable = config.durable_offsets
         self._config = config
@@ -57,9 +59,11 @@ class ConsumerOffsets:
         )
         saved = self._document.load() or ConsumerOffsetSerializeWrapper()
         self.offset_table = {key: dict(queues) for key, queues in saved.offset_table.items()}
-        self._data_version = saved.data_version or DataVersion()
+        self._data_version = saved.data_version or DataVersion(timestamp=now_ms)
         self.pending_resets: dict[str, dict[int, int]] = {}  # by topic@group, until a pull
-        self._changes = self._written = 0  # the number of changes, and of those on disk
+        # A new version must survive a restart, although there is no offset yet.
+        is_new = self._has_version and saved.data_version is None
+        self._changes, self._written = int(is_new), 0  # how often it changed, and on disk
         self._commits = 0
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, now_ms: int) -> bool:
@@ -73,7 +77,7 @@ class ConsumerOffsets:
         self._commits += 1
         if self._has_version and self._commits % COMMITS_PER_VERSION == 0:
             self._data_version = self._data_version.next(now_ms)
-        return self._store(key, queue_id, offset, now_ms)
+        return self._store(key, queue_id, offset)
 
     def check_room(self, group: str, topic: str, queue_id: int) -> None:
         """Raises ``Refusal`` if there is no room for a commit of the group to the queue."""
@@ -103,14 +107,14 @@ class ConsumerOffsets:
         """Whether a reset of the queue is pending for the group."""
         return queue_id in self.pending_resets.get(_key(topic, group), ())
 
-    def reset(self, group: str, topic: str, queue_id: int, offset: int, now_ms: int) -> None:
+    def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Set the offset of the group; its commits are ignored until ``take_reset``.
 
         Upstream: ConsumerOffsetManager.assignResetOffset (5.x).
         """
         key = _key(topic, group)
         self.pending_resets.setdefault(key, {})[queue_id] = offset
-        self._store(key, queue_id, offset, now_ms)
+        self._store(key, queue_id, offset)
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """Remove and return the pending reset of a queue, for the answer to a pull.
@@ -143,7 +147,7 @@ class ConsumerOffsets:
             topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
             yield topic, group, queues
 
-    def clone(self, source: str, target: str, topic: str, now_ms: int) -> None:
+    def clone(self, source: str, target: str, topic: str) -> None:
         """Copy the committed offsets of *topic* from group *source* to group *target*.
 
         Upstream: ConsumerOffsetManager.cloneOffset.
@@ -151,9 +155,9 @@ class ConsumerOffsets:
         queues = self.offset_table.get(_key(topic, source))
         if queues is not None:
             self.offset_table[_key(topic, target)] = dict(queues)
-            self._changed(now_ms)
+            self._changed()
 
-    def delete_group(self, group: str, now_ms: int) -> None:
+    def delete_group(self, group: str) -> None:
         """Remove the committed offsets and the pending resets of *group*.
 
         Upstream: ConsumerOffsetManager.removeOffset.
@@ -163,9 +167,9 @@ class ConsumerOffsets:
             del self.offset_table[key]
             self.pending_resets.pop(key, None)
         if keys:
-            self._changed(now_ms)
+            self._changed()
 
-    def delete_topic(self, topic: str, now_ms: int) -> None:
+    def delete_topic(self, topic: str) -> None:
         """Remove the committed offsets and the pending resets of *topic*.
 
         Upstream: ConsumerOffsetManager.cleanOffsetByTopic (5.x).
@@ -175,17 +179,17 @@ class ConsumerOffsets:
             del self.offset_table[key]
             self.pending_resets.pop(key, None)
         if keys:
-            self._changed(now_ms)
+            self._changed()
 
-    def replace_all(self, offsets: Mapping[tuple[str, str], dict[int, int]], now_ms: int) -> None:
+    def replace_all(self, offsets: Mapping[tuple[str, str], dict[int, int]]) -> None:
         """Replace the table by *offsets*, by topic and group; no reset stays pending."""
         self.offset_table = {_key(*place): dict(queues) for place, queues in offsets.items()}
         self.pending_resets = {}
         self._commits = 0
         self._changes += 1
-        self.persist(now_ms)
+        self.persist()
 
-    def copy(self, masters: ConsumerOffsetSerializeWrapper, now_ms: int) -> None:
+    def copy(self, masters: ConsumerOffsetSerializeWrapper) -> None:
         """Replace the offsets of each topic and group that a master has, and save the table.
 
         Others stay.  Upstream: SlaveSynchronize.syncConsumerOffset.
@@ -195,9 +199,9 @@ class ConsumerOffsets:
         if self._has_version and masters.data_version is not None:
             self._data_version = masters.data_version
         self._changes += 1
-        self.persist(now_ms)
+        self.persist()
 
-    def take_back(self, slaves: ConsumerOffsetSerializeWrapper, now_ms: int) -> bool:
+    def take_back(self, slaves: ConsumerOffsetSerializeWrapper) -> bool:
         """``copy`` the table of a slave unless its version is older; returns whether it is not.
 
         So offsets may also go back, to what the slave copied last: versions count only every
@@ -206,21 +210,19 @@ class ConsumerOffsets:
         version = slaves.data_version
         if version is None or self._data_version.order > version.order:
             return False
-        self.copy(slaves, now_ms)
+        self.copy(slaves)
         return True
 
-    def persist(self, now_ms: int) -> None:
+    def persist(self) -> None:
         """Write the table at once if it has changed."""
-        for _ in self.persisting(now_ms):
+        for _ in self.persisting():
             pass
 
-    def persisting(self, now_ms: int) -> Generator[None, None, None]:
+    def persisting(self) -> Generator[None, None, None]:
         """Write the table in slices if it has changed; upstream does so every 5 s."""
         upto = self._changes
         if self._written == upto:
             return
-        if self._has_version and not self._data_version.timestamp:
-            self._data_version = msgspec.structs.replace(self._data_version, timestamp=now_ms)
         text = yield from self._text()
         # Between the slices ``persist`` may have written a newer table.
         if self._written < upto and self._document.save_text(text):
@@ -272,18 +274,18 @@ class ConsumerOffsets:
             topics.setdefault(group, []).append(topic)
         return topics
 
-    def _store(self, key: str, queue_id: int, offset: int, now_ms: int) -> bool:
+    def _store(self, key: str, queue_id: int, offset: int) -> bool:
         queues = self.offset_table.setdefault(key, {})
         if queues.get(queue_id) == offset and not self.has_unsaved_commits:
             return False  # clients repeat their commits every 5 s: nothing to write
         queues[queue_id] = offset
-        self._changed(now_ms)
+        self._changed()
         return True
 
-    def _changed(self, now_ms: int) -> None:
+    def _changed(self) -> None:
         self._changes += 1
         if self._is_durable:
-            self.persist(now_ms)
+            self.persist()
 
 
 def first_offset(min_offset: int, max_offset: int, release: Release) -> int | None:

@@ -36,7 +36,7 @@ class TransactionRig(Rig):
 
     def start_delays(self, began_ms: int) -> None:
         super().start_delays(began_ms)
-        self.offsets = ConsumerOffsets(self.disk, self.config)
+        self.offsets = ConsumerOffsets(self.disk, self.config, now_ms=NOW)
         self.transactions = TransactionalMessageService(
             self.store,
             self.offsets,
@@ -114,6 +114,6 @@ class PowerRig(TransactionRig):
 
     def after_loss(self, began_ms: int) -> PowerRig:
         """Save the offsets, lose the power, and start again."""
-        self.offsets.persist(began_ms)
+        self.offsets.persist()
         self.disk.lose_power()
         return PowerRig(self.disk, began_ms, **self._settings)

@@ -133,7 +133,7 @@ async def test_what_is_deleted_between_two_slices_is_not_told() -> None:
     bench = a_broker_with_much("4.9.7", queues=60)
     handler: Handler = bench.server.handlers[catalog.GET_ALL_CONSUMER_OFFSET.code][1]
     result = handler(Call(RemotingCommand(), Header(), ASKER, EPOCH_MS))
-    bench.broker.offsets.delete_group(f"g{GROUPS - 1}", EPOCH_MS)
+    bench.broker.offsets.delete_group(f"g{GROUPS - 1}")
     while isinstance(result, Wait):
         result = result.resume(EPOCH_MS, True)
     assert isinstance(result, Reply)

@@ -113,13 +113,13 @@ def use_all(bench: Bench) -> Client:
     assert member.pull("orders", 4, consumer_group="billing", flags=0) is not None
     assert bench.broker.locks.lock("billing", [QUEUE], "c-1", bench.now_ms())
     assert bench.broker.locks.lock("mailing", [QUEUE], "gone", bench.now_ms())
-    bench.broker.offsets.reset("billing", "orders", 2, 0, bench.now_ms())
+    bench.broker.offsets.reset("billing", "orders", 2, 0)
     body = SetMessageRequestModeBody(topic="orders", consumer_group="billing", mode="PULL")
     bench.broker.request_modes.set("orders", "billing", body)
     bench.broker.routes.subscribe_info["orders"] = [QUEUE]
     member.must(catalog.UPDATE_BROKER_CONFIG, None, b"brokerPermission=4\nlongPollingEnable=false")
     bench.broker.store.figures.returned("orders", "billing", bench.now_ms())
-    bench.broker.offsets.persist(bench.now_ms())
+    bench.broker.offsets.persist()
     assert bench.broker.delays.deliver_due(bench.now_ms() + 20_000)
     bench.broker.delays.persist()
     bench.no_bugs()

@@ -75,7 +75,7 @@ def test_saved_progress_beyond_the_end_of_the_log_is_set_back(release: str) -> N
     rig.half("K0")
     rig.offsets.commit(GROUP, TRANS_HALF_TOPIC, 0, 900, NOW)
     rig.offsets.commit(GROUP, TRANS_OP_HALF_TOPIC, 0, 900, NOW)
-    rig.offsets.persist(NOW)
+    rig.offsets.persist()
     again = rig.after_crash(NOW)
     again.run(NOW + MINUTE)
     assert again.progress()[0] == 1
