@@ -275,6 +275,39 @@ def test_a_replaced_master_that_hung_stores_what_waited_in_its_connections() -> 
     assert cut["message_count"] == 5
 
 
+def test_an_elected_slave_that_once_reconnected_with_an_empty_log_strands_its_master() -> None:
+    """As upstream: it has forgotten the epoch in which it got everything.
+
+    Its handshake cuts the log to 0, and with it the epoch that begins there; the frames that
+    follow are of an epoch that it has received already, so it is not added again.  Seen with a
+    real 5.3.3 slave that was stopped for 25 s while the log was empty: elected later, it had no
+    epoch but its own, and the old master found no consistent point for as long as it ran.
+
+    Upstream: AutoSwitchHAClient.doTruncate, HAClientReader.processReadResult
+    (currentReceivedEpoch).
+    """
+
+    async def script(run: ControlledRun) -> None:
+        await trio.sleep(10)
+        run.cluster.pause("broker-a-1")
+        await trio.sleep(25)
+        run.cluster.resume("broker-a-1")
+        await trio.sleep(20)
+        run.start_producer()
+        await trio.sleep(30)
+        run.cluster.kill("broker-a")
+        await trio.sleep(20)
+        await run.cluster.start("broker-a")
+        await trio.sleep(60)
+
+    run = run_controlled(script)
+    assert run.roles("broker-a-1")[-1] == ("master", 2)
+    ((_, stuck),) = run.facts("NoConsistentPoint", "broker-a")
+    assert (stuck["epochs"], stuck["master_epochs"]) == ([1], [2])
+    elected_s, _ = run.facts("MasterElected")[-1]
+    assert run.facts("SyncStateSetChanged")[-1][0] < elected_s, "the old master never joins again"
+
+
 def test_r45_a_slave_out_of_the_set_is_not_elected_and_the_old_master_is_when_it_returns() -> None:
     async def script(run: ControlledRun) -> None:
         run.cluster.kill("broker-a")  # the slave has not joined the set yet
