@@ -168,12 +168,25 @@ class Escapes:
             self._arrived.setdefault(place, []).append(offset)
             _limit(self._arrived)
 
+    def _claimed(self, place: tuple[str, str, str]) -> list[int] | None:
+        """The newest record that has arrived there; others are those of other retries.
+
+        Or their answers were lost, and the message was sent again.
+        """
+        offsets = self._arrived.get(place)
+        if offsets is None:
+            return None
+        newest = offsets.pop()
+        if not offsets:
+            del self._arrived[place]
+        return [newest]
+
     def _escaped(self, fact: MessageEscaped, entry: Entry) -> None:
         here, key = EntryKey(entry.mono_us, entry.node, entry.seq), fact.uniq_key
         target = Queue(fact.queue.topic, fact.to_broker, fact.to_queue_id)
         place = key, target.topic, target.broker
         self.copy = None
-        offsets = self._arrived.pop(place, None) or self._in_own_name(key, target)
+        offsets = self._claimed(place) or self._in_own_name(key, target)
         if offsets is None:
             self.unfounded[place] = EscapeClaim(key, target, here)
             _limit(self.unfounded)

@@ -116,6 +116,15 @@ def test_the_record_at_the_target_may_come_later_in_the_journal() -> None:
     assert journal.found() == []
 
 
+def test_two_retries_of_one_message_are_sent_at_one_time() -> None:
+    """Both are due when the slave begins to act: two records, and then two claims."""
+    journal = an_acting_journal().waits(1).at_s(5.2).stored_there().stored_there(1)
+    assert journal.escapes().escapes().at_s(60).found() == []
+    journal = an_acting_journal().waits(1).at_s(5.2).stored_there()
+    (found,) = journal.escapes().escapes().at_s(60).found()
+    assert "which never stored it" in found
+
+
 def test_a_message_that_is_sent_late_without_a_fault_is_reported() -> None:
     journal = AnActingJournal().opens().waits().at_s(50).fault("kill", "broker-a").at_s(150)
     journal.note(SLAVE, ActingMasterBegan(1)).at_s(151 + 10).stored_there().escapes()
