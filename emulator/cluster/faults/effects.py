@@ -111,6 +111,7 @@ class FaultContext:
         self.paused_before: set[str] = set()  # nodes paused before the first one
         self.clocks: dict[str, dict[int, ClockError]] = {}  # by node, then by fault
         self.busy: dict[tuple[str, str], list[ActiveFault]] = {}  # by broker and pool
+        self.rules: dict[tuple[str, int], ActiveFault] = {}  # by node and id: who set it last
         self.read_only: dict[tuple[str, str], list[ActiveFault]] = {}  # by broker and topic
         self.perms: dict[tuple[str, str], int] = {}  # perm before the first of those faults
         self.pending_undo: dict[str, list[PendingUndo]] = {}  # by node, run when it can answer

@@ -72,8 +72,12 @@ class AnswerEffect(Effect):
         await self.recount(context, held)
 
     async def on_node_started(self, context: FaultContext, held: ActiveFault, name: str) -> None:
-        """Set the rule at the new process, which has none."""
-        held.placed.pop(name, None)
+        """Set the rule at the new process, unless the fault began while that was starting."""
+        placed = held.placed.pop(name, None)
+        if placed is not None and context.rules.get((name, placed.rule_id)) is held:
+            states = await context.ask(name, list_rules()) or ()
+            if any(each.rule_id == placed.rule_id for each in states):
+                held.placed[name] = placed
         await self.on_node_resumed(context, held, name)
 
     async def on_node_resumed(self, context: FaultContext, held: ActiveFault, name: str) -> None:
@@ -85,6 +89,7 @@ class AnswerEffect(Effect):
         if rule_id is None:
             return
         held.placed[name] = PlacedRule(rule_id)
+        context.rules[name, rule_id] = held
         if held.is_over:  # the fault ended meanwhile
             await _remove(context, name, rule_id)
 

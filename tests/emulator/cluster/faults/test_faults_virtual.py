@@ -280,6 +280,24 @@ def test_a_reply_rule_holds_also_for_the_process_after_a_restart_and_counts() ->
     play(steps)
 
 
+def test_a_reply_rule_that_is_set_while_its_node_starts_is_set_once() -> None:
+    """A master whose slaves may act is not ready for seconds, but answers."""
+
+    async def steps(bench: VirtualBench) -> None:
+        cluster = bench.cluster
+        await trio.sleep(20)
+        await cluster.kill(BROKER)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cluster.start, BROKER)
+            await trio.sleep(1)
+            answer = await cluster.begin_fault(Answer(node=BROKER, rule=REFUSED))
+        assert len(await cluster.reply_rules(BROKER)) == 1
+        await cluster.end_fault(answer)
+        assert await cluster.reply_rules(BROKER) == ()
+
+    play(steps, slaves=1, acting_master=True, release="5.3.3")
+
+
 @pytest.mark.parametrize("ends_first", ["pause", "answer"])
 def test_a_reply_rule_of_a_node_that_stands_still_is_set_when_it_goes_on(ends_first) -> None:
     async def steps(bench: VirtualBench) -> None:
