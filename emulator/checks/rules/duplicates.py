@@ -90,7 +90,9 @@ class DuplicatesAreExplained(Checker):
         if fact.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
             return  # a consumer sent it back with the key of the message: its producer's counts
         left = self.progress.messages.pending.open_sends.get(fact.uniq_key)
-        if left and (isinstance(fact, MessageSent) or len(left) > 1):
+        # A failed send has no acknowledged place: one of these is its own.
+        of_sends = [place for place in left or () if place[0].topic_kind == "topic"]
+        if left and (isinstance(fact, MessageSent) or len(of_sends) > 1):
             self._left[fact.uniq_key] = fact.attempts, key_of(entry)
             if len(self._left) > OPEN_KEYS_MAX:
                 del self._left[next(iter(self._left))]

@@ -263,7 +263,7 @@ class HalfMessagesAreChecked(Checker):
         if broker in self._advanced or before is None:
             return
         moved_us = sum(self.cluster.clock_moved_us(node, 0, here.mono_us) for node in nodes)
-        age_us = here.mono_us - half.stored.mono_us + EARLY_US_MAX + moved_us
+        age_us = here.mono_us - self._born_us(half) + EARLY_US_MAX + moved_us
         if age_us < self._immune_us(half) and not self.cluster.disturbed(
             nodes, sent_us, half.stored.mono_us
         ):
@@ -281,6 +281,19 @@ class HalfMessagesAreChecked(Checker):
                 before.stored,
                 here,
             )
+
+    def _born_us(self, half: HalfMessage) -> int:
+        """When the producer sent it: an acting master sends it on with that time.
+
+        Upstream: BrokerOuterAPI.buildSendMessageRequestHeaderV2; the age that
+        TransactionalMessageServiceImpl.check compares is since the time of birth.
+        """
+        escaped = (
+            each.stored.mono_us
+            for each in self._halves.by_key.get(half.key, ())
+            if each.escaped is not None
+        )
+        return min((half.stored.mono_us, *escaped))
 
     def _has_answer(self, half: HalfMessage, asked: EntryKey, here: EntryKey) -> None:
         """Report a check that no producer answers, although its group runs undisturbed."""

@@ -285,12 +285,12 @@ class StoredMessages:
         if places is None and not is_here and self._cluster.roles.was_left_behind(fact):
             self.of_replaced += 1
             return
-        if fact.status != "SEND_OK":
-            records.unsafe.add(offset)
         here = EntryKey(entry.mono_us, entry.node, entry.seq)
         is_simple = places == [(records, offset)]  # stored once, at that place: nearly always
         if not is_simple and places and self._is_elsewhere(fact, records, places, here):
             return
+        if fact.status != "SEND_OK":
+            records.unsafe.add(offset)
         self.seen["acked"] += 1
         if offset >= records.end_offset:
             if records.lost.is_unused(offset, fact.uniq_key):
@@ -367,6 +367,8 @@ class StoredMessages:
     ) -> None:
         """Note an acknowledgement for the place in *records*, not in the queue of the send."""
         self.seen["acked"] += 1
+        if fact.status != "SEND_OK":
+            records.unsafe.add(offset)
         records.acked.add(offset)
         records.sent[offset] = here
         for copy in self.pending.waiting.get(fact.uniq_key, ()):

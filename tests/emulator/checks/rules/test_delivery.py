@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rocketmq_emulator.facts import (
     DelayedMessageDropped,
     Fact,
@@ -233,6 +235,16 @@ def test_what_was_acknowledged_as_flushed_may_not() -> None:
         )
     ]
     assert lost(a_journal_with_power_lost(sync=True, status="FLUSH_DISK_TIMEOUT")) == []
+
+
+@pytest.mark.parametrize(("status", "losses"), [("SEND_OK", 1), ("FLUSH_DISK_TIMEOUT", 0)])
+def test_the_status_of_a_delayed_message_is_that_of_its_waiting_copy(status, losses) -> None:
+    """Its acknowledgement names the queue of the send, and the offset of the copy."""
+    waiting = Queue("SCHEDULE_TOPIC_XXXX", "broker-a", 2)
+    journal = AJournal().runs().store(sync=True).stored(0, waiting, key="late")
+    journal.acknowledged(0, key="late", status=status)
+    journal.note("broker-a", PowerLost(0, 0, RECORD_BYTES, ()))
+    assert len(lost(journal)) == losses
 
 
 def test_it_is_shown_by_its_life_and_what_cut_it_off() -> None:

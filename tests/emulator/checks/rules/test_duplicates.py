@@ -8,11 +8,20 @@ from rocketmq_emulator.facts import (
     GroupOffsetMoved,
     LogRecovered,
     MessagePolled,
+    MessageStored,
     Queue,
     SendAttempted,
+    SendFailed,
     TopicCreated,
 )
-from tests.support.checks.small_journals import Q0, Q1, AJournal, a_consumed_journal, objections
+from tests.support.checks.small_journals import (
+    Q0,
+    Q1,
+    RECORD_BYTES,
+    AJournal,
+    a_consumed_journal,
+    objections,
+)
 
 RETRY = Queue("%RETRY%billing", "broker-a", 0)
 
@@ -202,3 +211,22 @@ def test_a_lite_pull_consumer_may_read_a_queue_that_it_was_allotted_and_has_not_
     assert len(objections(journal.judged(), "duplicates")) == unexplained
     if not unexplained:
         assert figures(journal) == {"duplicates": 1, "two_owners": 1}
+
+
+def test_a_copy_that_waits_for_its_retry_is_no_second_place_of_a_failed_send() -> None:
+    """The producer got no answer; a member that consumed the message has sent it back."""
+
+    def failed(*again: Queue) -> list[str]:
+        journal = AJournal().runs().store().consumer("billing-1").pulled(0, 0).stored(0, key="k")
+        waiting = Queue("SCHEDULE_TOPIC_XXXX", "broker-a", 2)
+        position = 2 * RECORD_BYTES
+        retry = MessageStored(waiting, 0, position, "k", RECORD_BYTES, "", RETRY.topic)
+        journal.note("broker-a", retry)
+        for queue in again:
+            journal.stored(0, queue, key="k")
+        error = "MaybeStored: 1 attempt in 3000 ms"
+        journal.note("producer", SendFailed("orders", "k", 1, error, maybe_stored=True))
+        return objections(journal.ends().judged(), "duplicates")
+
+    assert failed() == []
+    assert failed(Q1) == ["k was sent once and stored twice, also in orders@broker-a:0"]

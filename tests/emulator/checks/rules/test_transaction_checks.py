@@ -6,8 +6,10 @@ import pytest
 
 from rocketmq_emulator.facts import (
     HalfMessageStored,
+    MessageEscaped,
     NodeKilled,
     NodeStarted,
+    Queue,
     TransactionAnswered,
     TransactionChecked,
     TransactionGivenUp,
@@ -119,6 +121,25 @@ def test_a_check_before_the_immunity_has_passed_is_objected_to() -> None:
     ]
     jumped = ATransaction().half("unknown").fault("clock_jump", "broker-a", ms=60_000)
     assert jumped.at_s(3).asked(1).answers("unknown").at_s(4).objected() == []
+
+
+def test_a_half_message_that_a_slave_has_sent_on_is_as_old_as_at_its_first_broker() -> None:
+    """The other broker counts from the time of the producer, which the bridge keeps."""
+    there, half_there = Queue("orders", "broker-b", 0), Queue(HALF.topic, "broker-b", 0)
+
+    def asked_there(at_s: float, *escaped: MessageEscaped) -> list[str]:
+        journal = ATransaction("5.3.3").half("unknown").at_s(at_s).stored(0, half_there, KEY)
+        journal.note("broker-b", HalfMessageStored(there, 0, 0, GROUP, KEY, -1))
+        for fact in escaped:
+            journal.note("broker-a-1", fact)
+        journal.at_s(at_s + 0.6).stored(1, half_there, KEY)
+        journal.note("broker-b", TransactionChecked(there, 0, 1, 1, "shop@1", GROUP, KEY))
+        return [what for what in journal.answers("unknown").objected() if "immune" in what]
+
+    escaped = MessageEscaped(Q0, "broker-b", 0, "transaction check", KEY)
+    assert asked_there(20, escaped) == []
+    assert len(asked_there(20)) == 1
+    assert len(asked_there(3, escaped)) == 1
 
 
 def test_a_message_with_an_immunity_of_its_own_is_put_back_and_nobody_is_asked() -> None:
