@@ -2,7 +2,7 @@
 
 An orderly member asks for its offset again when it gets the lock anew, also where it has claimed
 the queue before (DefaultMQPushConsumerImpl.pullMessage, isPreviouslyLocked).  A slave answers with
-its own, which may be older.
+its own, which may be older; the first pull may ask the master again.
 
 A master that lost the end of its log with its power writes other messages at the same offsets, and
 its slave keeps the old ones (``replicas``).  A group that reads from such a slave gets these, and
@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rocketmq_emulator.checks.state.cluster_state import ClusterState
+from rocketmq_emulator.checks.state.queue_claims import QueueClaim
 from rocketmq_emulator.checks.state.queue_records import QueueReading, QueueRecords
 from rocketmq_emulator.checks.state.violation import Table
-from rocketmq_emulator.facts import PullAnswered, Queue
+from rocketmq_emulator.facts import PullAnswered, Queue, QueuesLocked
 from rocketmq_emulator.facts.journal import Entry
 
 OTHER_LOG = "other log"  # QueueReading.excused
@@ -29,10 +30,18 @@ class SlaveReads:
     def __init__(self, cluster: ClusterState, queues: Mapping[Queue, QueueRecords]) -> None:
         self._cluster = cluster
         self._queues = queues
+        # By group and queue, then client: when a slave last gave it the lock of the queue.
+        self._locked_us: dict[tuple[str, Queue], dict[str, int]] = {}
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
-        return {PullAnswered: self._answered}
+        return {PullAnswered: self._answered, QueuesLocked: self._locked}
+
+    def _locked(self, fact: QueuesLocked, entry: Entry) -> None:
+        for queue in fact.granted:
+            if entry.node != queue.broker:
+                known = self._locked_us.setdefault((fact.group, queue), {})
+                known[fact.client] = entry.mono_us
 
     def _answered(self, fact: PullAnswered, entry: Entry) -> None:
         if not fact.message_count:
@@ -46,7 +55,8 @@ class SlaveReads:
             if reading.reader.partition("@")[0] != fact.group:
                 continue
             if fact.group in self._cluster.orderly:
-                _begins_again(reading, fact.offset)
+                for claim in reading.claims.values():
+                    _begins_again(claim, fact.offset)
             if slave is not None and slave.differs_from is not None:
                 offsets = range(fact.offset, fact.next_offset)
                 for offset in _others(reading, offsets, slave.differs_from):
@@ -56,14 +66,21 @@ class SlaveReads:
     def _answered_at_master(self, fact: PullAnswered) -> None:
         records = self._queues.get(fact.queue)
         for reading in () if records is None else records.readings:
-            if reading.of_other_logs and reading.reader.partition("@")[0] == fact.group:
+            if reading.reader.partition("@")[0] != fact.group:
+                continue
+            if reading.of_other_logs:
                 reading.of_other_logs.difference_update(range(fact.offset, fact.next_offset))
+            if (locked_us := self._locked_us.get((fact.group, fact.queue))) is not None:
+                for claim in reading.claims.values():
+                    consumer = self._cluster.consumer(fact.group, claim.node)
+                    client = "" if consumer is None else consumer.started.client
+                    if locked_us.get(client, -1) >= claim.began_us:
+                        _begins_again(claim, fact.offset)
 
 
-def _begins_again(reading: QueueReading, offset: int) -> None:
-    for claim in reading.claims.values():
-        if claim.ended_us is None and offset < claim.start:
-            claim.move_to(offset, "older_offsets")
+def _begins_again(claim: QueueClaim, offset: int) -> None:
+    if claim.ended_us is None and offset < claim.start:
+        claim.move_to(offset, "older_offsets")
 
 
 def _others(reading: QueueReading, offsets: range, differs_from: int) -> Iterator[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from rocketmq_emulator.facts import (
@@ -10,6 +12,7 @@ from rocketmq_emulator.facts import (
     MessagePolled,
     MessageStored,
     Queue,
+    QueuesLocked,
     SendAttempted,
     SendFailed,
     TopicCreated,
@@ -20,6 +23,7 @@ from tests.support.checks.small_journals import (
     RECORD_BYTES,
     AJournal,
     a_consumed_journal,
+    client_of,
     objections,
 )
 
@@ -230,3 +234,28 @@ def test_a_copy_that_waits_for_its_retry_is_no_second_place_of_a_failed_send() -
 
     assert failed() == []
     assert failed(Q1) == ["k was sent once and stored twice, also in orders@broker-a:0"]
+
+
+def test_the_offset_of_a_slave_that_gave_the_lock_may_be_older() -> None:
+    """The member's route still has the slave as its master; the pull asks the true one."""
+
+    def begins_again(broker: str, locked_s: float) -> list[str]:
+        journal = AJournal().runs().store().consumer("billing-1", orderly=True).pulled(0, 0)
+        lock = QueuesLocked("billing", client_of("billing-1"), (Q0,), ())
+        journal.sent(0).sent(1).note("broker-a", lock)
+        steps: list[tuple[float, Callable[[], object]]] = [
+            (1, lambda: journal.claimed("billing-1", Q0, offsets=(0,))),
+            (2, lambda: journal.pulled(0, 2).consumed("billing-1", 0).consumed("billing-1", 1)),
+            (3, lambda: journal.committed(2)),
+            (5, lambda: journal.released("billing-1", Q0).claimed("billing-1", Q0, offsets=(2,))),
+            (locked_s, lambda: journal.note(broker, lock)),
+        ]
+        for at_s, do in sorted(steps, key=lambda step: step[0]):
+            journal.at_s(at_s)
+            do()
+        journal.at_s(20).pulled(1, 1).consumed("billing-1", 1)
+        return objections(journal.judged(), "duplicates")
+
+    assert begins_again("broker-a-1", 10) == []
+    assert len(begins_again("broker-a-1", 4)) == 1  # before it claimed the queue
+    assert len(begins_again("broker-a", 10)) == 1
