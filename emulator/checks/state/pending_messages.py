@@ -376,10 +376,16 @@ def _likely(failures: Iterable[Failure], copy: MessageStored) -> Failure | None:
     """The failure without another place that *copy* most likely belongs to.
 
     Members of a batch share a key, so tags distinguish them; among equal ones it is the first in
-    its queue: otherwise no offset beyond the first could be committed.
+    its queue: otherwise no offset beyond the first could be committed.  If several queues have
+    the message, it is the one in which it failed last: a copy is stored just after its failure.
     """
-    open_ones = (each for each in failures if each.passed == "")
-    return min(open_ones, key=lambda each: (each.tags != copy.tags, each.offset), default=None)
+    open_ones = [each for each in failures if each.passed == ""]
+    if not open_ones:
+        return None
+    last = max(open_ones, key=lambda each: each.failed.mono_us)
+    return min(
+        open_ones, key=lambda each: (each.tags != copy.tags, each.queue != last.queue, each.offset)
+    )
 
 
 def group_of(topic: str) -> str:

@@ -115,3 +115,23 @@ def test_a_delayed_copy_of_a_producer_is_no_retry_of_a_failure(
     pending.waits(stored, entry, QueueRecords(waiting))
     (copy,) = pending.waiting["key-5"]
     assert copy.is_of_retry is is_retry
+
+
+def test_a_dead_letter_is_of_the_queue_in_which_its_message_failed_last() -> None:
+    """An acting master may send one message to several queues, and each copy may fail."""
+    earlier, later = Queue("orders", "broker-a", 1), Q0
+    pending, dead = PendingMessages(), Queue("%DLQ%billing", "broker-b", 0)
+    places = [(earlier, 2, 10), (later, 5, 20), (later, 4, 20)]
+    pending.failures["k"] = {
+        "billing": [
+            Failure(queue, offset, offset * 100, EntryKey(at_us, "billing-1", number))
+            for number, (queue, offset, at_us) in enumerate(places)
+        ]
+    }
+    order: list[tuple[Queue, int]] = []
+    for number in range(3):
+        stored = MessageStored(dead, number, number * RECORD_BYTES, "k", RECORD_BYTES)
+        pending.passes_on(stored, Entry(number, 30, 30, "broker-b", stored))
+        passed = [(f.queue, f.offset) for f in pending.failures["k"]["billing"] if f.passed]
+        order += [place for place in passed if place not in order]
+    assert order == [(later, 4), (later, 5), (earlier, 2)]
