@@ -330,6 +330,8 @@ class Progress:
                 elif written_us is not None:
                     reading.resume_from_file(offset or 0, written_us)
                 hold = reading.claimed(entry.node, key, offset, written_us)
+                if offset is not None and offset < hold.start and self._is_slaves(queue):
+                    hold.move_to(offset, "older_offsets")
                 if may_start_at_end(self._cluster, reading, entry.mono_us):
                     to_us = start_recheck_until_us(self._cluster, fact.group, entry)
                     reading.start_new_group_at(offset or 0, to_us)
@@ -339,6 +341,15 @@ class Progress:
                     reading.resume_from(offset, entry.node, entry.mono_us)
             else:
                 self._claims.setdefault((reader, queue), []).append((entry.node, key))
+
+    def _is_slaves(self, queue: Queue) -> bool:
+        """Whether the offset of *queue* is that of a slave: its master's process has ended.
+
+        The slave has what it copied last, or nothing; ``copied_offsets`` judges which it may be.
+        Upstream: RemoteBrokerOffsetStore.fetchConsumeOffsetFromBroker.
+        """
+        master = self._cluster.replicas.of(queue.broker)
+        return master is not None and bool(master.slaves) and self._cluster.is_gone(queue.broker)
 
     def _written_us(self, group: str, reading: QueueReading, node: str) -> int | None:
         """The earliest time of a restarted broadcasting member's own offset of the queue.
