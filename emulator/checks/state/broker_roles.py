@@ -11,12 +11,16 @@ the log that the elected slave has.  The entry of the election is given to the r
 events; ``move`` says more to those that ask.  A master that was replaced and does not know it yet
 goes on to store messages: they are in no queue of the name.  ``is_of_replaced`` tells which.
 
+What a master that starts again has in its log counts once it has its role again: until then a
+slave may be elected that has more.
+
 Upstream: ReplicasManager.changeToMaster, changeToSlave.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -30,6 +34,8 @@ from rocketmq_emulator.facts import (
     FaultBegan,
     HalfMessageStored,
     ImmuneHalfStoredAgain,
+    LogRecovered,
+    LogTailCut,
     MessageSent,
     MessageStored,
     NodeKilled,
@@ -47,7 +53,8 @@ from rocketmq_emulator.facts import (
 from rocketmq_emulator.facts.journal import Entry, EntryKey
 
 SLAVE = re.compile(r"(.+)-\d+")  # the names that a cluster gives to the slaves of a broker
-ALWAYS_READ = frozenset({NodeStarted, StoreOpened, BrokerRoleChanged, FaultBegan})
+RECOVERED = frozenset({LogTailCut, LogRecovered})
+ALWAYS_READ = RECOVERED | {NodeStarted, StoreOpened, BrokerRoleChanged, FaultBegan}
 STORING = frozenset(  # of a master's log; at a replaced one they are about no queue of the name
     {
         MessageStored,
@@ -104,14 +111,18 @@ class ElectedMasters:
         self.moves: list[Move] = []
         self.move: Move | None = None  # of the entry that is being read
         self.seen_as: dict[str, str] = {}  # by node, if rules see another name
+        self._replaced_nodes: set[str] = set()  # masters that do not know of their successors
         self._started: dict[str, NodeStarted] = {}
         self._opened: dict[str, StoreOpened] = {}
+        self._recovered: dict[str, list[Entry]] = {}  # by name: of its master, until it has a role
         self._addresses: dict[str, str] = {}  # of the nodes
         self._ids: dict[tuple[str, int], str] = {}  # by name and id at the controllers: the node
         self._held: dict[str, list[tuple[int, str]]] = {}  # by name: its masters, and since when
         self._replaced: dict[tuple[Queue, int, str], None] = {}  # stored by replaced masters
         self._replaced_at: dict[tuple[Queue, int], set[str]] = {}  # the same, by place
         self._replaced_keys: set[tuple[str, str]] = set()  # the same, by broker and key
+        self.replaced_checks: Counter[str] = Counter()  # by key of a half message: of these masters
+        self.replaced_commits: dict[str, None] = {}  # keys of half messages
         self.note_left_behind: Callable[[MessageStored], object] = _no_one  # one is set
 
     def needs(self, kind: type[Fact]) -> bool:
@@ -123,6 +134,7 @@ class ElectedMasters:
         fact, self.move = entry.fact, None
         if isinstance(fact, NodeStarted):
             self._started[entry.node] = fact
+            self._replaced_nodes.discard(entry.node)
             self._addresses[fact.address] = entry.node
         elif isinstance(fact, StoreOpened):
             self._opened[entry.node] = fact
@@ -132,16 +144,27 @@ class ElectedMasters:
             return (_with(entry, self._faulted(fact)),)
         elif isinstance(fact, NodeKilled | NodePaused | NodeResumed):
             return (_with(entry, type(fact)(self.seen_as.get(fact.node, fact.node))),)
+        elif type(fact) in RECOVERED and self.masters.get(name_of(entry.node)) == entry.node:
+            self._recovered.setdefault(name_of(entry.node), []).append(entry)
+            return ()
         elif type(fact) in STORING and not self.is_master(entry.node):
             if isinstance(fact, MessageStored):
                 self.leave_behind(fact.queue, fact.offset, fact.uniq_key)
                 self.note_left_behind(fact)
+            elif isinstance(fact, TransactionChecked):
+                self.replaced_checks[fact.uniq_key] += 1
+            elif isinstance(fact, TransactionEnded) and fact.outcome == "commit":
+                self.replaced_commits[fact.uniq_key] = None
             return ()
         return (self._renamed(entry),)
 
     def is_master(self, node: str) -> bool:
         """Whether *node* is the master of its name, or has no controllers."""
         return self.masters.get(name_of(node), node) == node
+
+    def is_replaced(self, seen: str) -> bool:
+        """Whether the node seen as *seen* serves as a master, and another one was elected."""
+        return any(self.seen_as.get(node) == seen for node in self._replaced_nodes)
 
     def seen_at(self, address: str) -> str:
         """The node that listens at *address*, as rules see it; empty if none is known."""
@@ -155,11 +178,7 @@ class ElectedMasters:
 
     def is_of_replaced(self, fact: MessageSent) -> bool:
         """Whether the acknowledged message is in no queue: only a replaced master's log had it."""
-        return self.has_left_behind(fact.queue, fact.offset, fact.uniq_key)
-
-    def has_left_behind(self, queue: Queue, offset: int, key: str) -> bool:
-        """Whether a replaced master's log had the message *key* at that place."""
-        return (queue, offset, key) in self._replaced
+        return (fact.queue, fact.offset, fact.uniq_key) in self._replaced
 
     def was_left_behind(self, fact: MessageSent) -> bool:
         """Whether a replaced master stored it in another queue, or as one of a batch.
@@ -204,12 +223,15 @@ class ElectedMasters:
         name, node = name_of(entry.node), entry.node
         self._ids[name, fact.broker_id] = node
         before = self.masters.setdefault(name, name)
+        self._replaced_nodes.discard(node)
         if fact.role != "master":
             return (self._renamed(entry),)
         self.epochs[name] = fact.master_epoch
+        recovered = self._recovered.pop(name, ())
         if node == before:
-            return (self._renamed(entry),)
+            return (*map(self._renamed, recovered), self._renamed(entry))
         self.masters[name] = node
+        self._replaced_nodes.add(before)
         self._held.setdefault(name, [(0, before)]).append((entry.mono_us, node))
         left = before if before != name else _away(name)
         slave = self.seen_as.get(node, node)
@@ -223,6 +245,7 @@ class ElectedMasters:
             _with(self._renamed(entry), NodeKilled(name)),
             self._renamed(entry),
             *(_with(self._renamed(entry), each) for each in facts if each is not None),
+            *map(self._renamed, recovered),  # of the former master
         )
 
     def _faulted(self, fact: FaultBegan) -> FaultBegan:

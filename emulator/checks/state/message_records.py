@@ -145,19 +145,30 @@ class MessageRecords:
 class LostPlaces:
     """The last lost message of each place of one queue, by offset."""
 
-    __slots__ = ("_replaced", "_unknown_to", "_unused")
+    __slots__ = ("_left_behind", "_replaced", "_unknown_to", "_unused")
 
     def __init__(self) -> None:
         self._unused: dict[int, tuple[int, str]] = {}  # when stored, key
         self._replaced: dict[int, str] = {}  # keys of lost ones, places used again
+        self._left_behind: dict[int, str] = {}  # keys of those that only a replaced master had
         self._unknown_to = 0  # places below may have lost messages with unknown keys
 
     def __bool__(self) -> bool:
-        return bool(self._unused or self._replaced)
+        return bool(self._unused or self._replaced or self._left_behind)
 
     def lose(self, offset: int, stored_us: int, key: str) -> None:
         """The message at *offset* is lost."""
         self._unused[offset] = stored_us, key
+
+    def leave_behind(self, offset: int, key: str) -> None:
+        """A replaced master stored a message at *offset*, which its successor does not have."""
+        self._left_behind[offset] = key
+        if len(self._left_behind) > SPARSE_MAX:
+            del self._left_behind[next(iter(self._left_behind))]
+
+    def was_left_behind(self, offset: int, key: str) -> bool:
+        """Whether a replaced master stored the message *key* at *offset*."""
+        return self._left_behind.get(offset) == key
 
     def lose_unknown(self, end: int) -> None:
         """Messages before *end* are lost whose records were dropped before."""
@@ -184,7 +195,8 @@ class LostPlaces:
 
     def is_known(self, offset: int, key: str) -> bool:
         """Whether the last lost message of the place *offset* is *key*."""
-        return self.is_unused(offset, key) or self._replaced.get(offset) == key
+        is_here = self.is_unused(offset, key) or self._replaced.get(offset) == key
+        return is_here or self.was_left_behind(offset, key)
 
     def had(self, offset: int, key: str) -> bool:
         """Whether the message *key* was at *offset* before a loss, or may have been."""

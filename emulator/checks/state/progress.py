@@ -189,8 +189,7 @@ class Progress:
     def _given_another(self, reading: QueueReading, offset: int, key: str, entry: Entry) -> None:
         """Note that another message is stored at *offset*, unless the given one was lost."""
         records = reading.records
-        left_behind = self._cluster.roles.has_left_behind(reading.queue, offset, key)
-        if left_behind or records.lost.had(offset, key):
+        if records.lost.had(offset, key):
             self.messages.excused_lost_places += 1
             return
         what = (
@@ -256,7 +255,9 @@ class Progress:
             reading = self.readers[fact.group][fact.queue]
         except KeyError:
             reading = self.reading_of(fact.group, fact.queue, fact.offset)
-        if fact.response_code == 0 and fact.next_offset > reading.pulled_to:
+        if entry.node != fact.queue.broker and self._cluster.roles.is_replaced(entry.node):
+            reading.reads_on(fact.next_offset)  # in a log that its successor does not have
+        elif fact.response_code == 0 and fact.next_offset > reading.pulled_to:
             reading.pulled_to = fact.next_offset
         reading.last_pull = entry
         if fact.response_code not in ROUTINE_CODES:

@@ -399,12 +399,13 @@ class QueueReading:
 
         A client may consume a message that its broker has lost meanwhile: another message has
         its offset, or will have it, and is not consumed by that.  A broadcasting member that had
-        pulled it goes on behind it.
+        pulled it goes on behind it, as does any member that pulled it from a replaced master.
         """
         lost = self.records.lost
         if lost and lost.is_known(offset, key) and self.records.key_at(offset) != key:
-            if self.is_broadcast:  # the pulls of members are not told apart
-                self.reused_to = max(self.reused_to, offset + 1)
+            # The pulls of broadcasting members are not told apart, and a replaced master's not cut.
+            if self.is_broadcast or lost.was_left_behind(offset, key):
+                self.reads_on(offset + 1)
             was_done = self.lost_done.get(offset) == key
             self.lost_done[offset] = key
             return was_done
@@ -414,6 +415,10 @@ class QueueReading:
             self.skipped.remove(offset)
             return False
         return True
+
+    def reads_on(self, offset: int) -> None:
+        """A member goes on at *offset*: it skips what will be stored, or is, before that."""
+        self.reused_to = max(self.reused_to, offset)
 
     def excuse(self, start: int, end: int, cause: str) -> None:
         """Excuse messages from *start* to *end* that are not done: they are not owed."""

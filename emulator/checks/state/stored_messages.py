@@ -88,7 +88,7 @@ class StoredMessages:
         self.stored_us = 0  # when the last consumable message was stored
         self._deliveries = Deliveries(cluster, self.pending)
         self._ends = LogEnds(cluster, self.queues, self.pending, self.halves)
-        cluster.roles.note_left_behind = self.pending.goes_to_replaced
+        cluster.roles.note_left_behind = self._left_behind
         self._may_escape = False
         self.escapes = Escapes(cluster, self.records, self.pending, self.halves)  # own table
 
@@ -158,6 +158,11 @@ class StoredMessages:
         for reading in records.filtered:
             skip_unwanted(self._cluster, reading, fact.offset, labels_of(fact))
         self._ends.stored(entry.node, fact.position + fact.size_bytes, records, fact.offset)
+
+    def _left_behind(self, fact: MessageStored) -> None:
+        """A replaced master stored it."""
+        self.records(fact.queue).lost.leave_behind(fact.offset, fact.uniq_key)
+        self.pending.goes_to_replaced(fact)
 
     def _has_queue(self, fact: MessageStored, entry: Entry) -> None:
         """Note the first message of a queue that its topic does not have."""
