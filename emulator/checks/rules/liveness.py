@@ -47,7 +47,8 @@ class LivenessReturns(Checker):
             "excused_stuck",
             "messages",
             "the same, where some NameServer lacks the topic at the broker, or at another one, so "
-            "that shares differ and no member takes the queue (apache/rocketmq#4522)",
+            "that shares differ and no member takes the queue (apache/rocketmq#4522); or an "
+            "elected master has an older topic, without the queue",
             "group",
         ),
         Metric(
@@ -61,7 +62,9 @@ class LivenessReturns(Checker):
             "excused_unrest",
             "runs",
             "the same, where some route lacks a group's topic at a broker, or a slave that may "
-            "act has another log than its master",
+            "act has another log than its master, or an elected master an older topic, or a "
+            "broker stores nothing as its slave can copy nothing: a master that starts again "
+            "begins its epoch anew",
         ),
     )
     needs = (ConsumerStarted,)
@@ -80,6 +83,7 @@ class LivenessReturns(Checker):
         is_restless = ended is not None and ended.reason == "finished" and ended.detail != ""
         # Such queues are never read to their end, or their brokers pass delayed messages over.
         is_excused = self._lacks_routes() or self._has_other_logs()
+        is_excused = is_excused or self._stores_nothing() or self._has_lost_queues()
         self.set_metric("unrest", float(is_restless and not is_excused))
         self.set_metric("excused_unrest", float(is_restless and is_excused))
         for group in self.cluster.consumers:
@@ -105,6 +109,28 @@ class LivenessReturns(Checker):
         slaves = self.cluster.replicas.slaves.values()
         differ = any(slave.differs_from is not None for slave in slaves)
         return self.cluster.slaves_may_act and differ
+
+    def _has_lost_queues(self) -> bool:
+        """Whether messages are in a queue that the topic of an elected master does not have."""
+        return any(
+            records.stored_count and self.cluster.topics.has_lost(queue)
+            for queue, records in self.progress.messages.queues.items()
+        )
+
+    def _stores_nothing(self) -> bool:
+        """Whether a sync-state set stays too small, as a slave has no epoch of its master.
+
+        Upstream: AutoSwitchHAService.changeToMaster replaces an epoch by one that begins at the
+        end of the log; AutoSwitchHAClient.doTruncate finds no common one, for good.
+        """
+        now_us = self.cluster.now_us
+        return any(
+            slave.is_foreign
+            and any(
+                end_us == now_us for _, end_us in self.cluster.spans_without_puts(slave.master)
+            )
+            for slave in self.cluster.replicas.slaves.values()
+        )
 
     def _check_reading(self, group: str, reading: QueueReading) -> None:
         self.count_tried()

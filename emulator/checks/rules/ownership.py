@@ -29,6 +29,7 @@ from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
     BrokerExpired,
     BrokerRegistered,
+    BrokerRoleChanged,
     BrokerUnregistered,
     ConsumerStarted,
     ConsumerStopped,
@@ -172,6 +173,7 @@ class OneOwner(Checker):
             NodeKilled: self._killed,
             TopicCreated: self._shaped,
             TopicChanged: self._shaped,
+            BrokerRoleChanged: self._role_changed,
             BrokerUnregistered: self._lost,
             BrokerExpired: self._lost,
             BrokerRegistered: self._registered,
@@ -363,6 +365,17 @@ class OneOwner(Checker):
         self._sizes.setdefault(fact.topic, {})[entry.node] = count
         for group in self.cluster.consumers:
             self._expect(group, fact.topic, entry.node, count, entry.mono_us)
+
+    def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
+        """An elected slave has the topics that it copied last."""
+        if self.cluster.roles.move is None:
+            return
+        for topic, sizes in self._sizes.items():
+            count = self.cluster.topics.readable_count(topic, entry.node)
+            if sizes.get(entry.node, 0) != count:
+                sizes[entry.node] = count
+                for group in self.cluster.consumers:
+                    self._expect(group, topic, entry.node, count, entry.mono_us)
 
     def _expect(self, group: str, topic: str, broker: str, count: int, now_us: int) -> None:
         """If *group* has subscribers, require an owner for these *count* queues, and no others."""

@@ -23,8 +23,8 @@ EXCLUSIVE_STRATEGIES = frozenset(
 def is_unassigned(
     cluster: ClusterState, group: str, queue: Queue, reading: QueueReading | None
 ) -> bool:
-    """Whether a NameServer lacks the queue, or no member holds it and queue counts differ."""
-    if cluster.topics.is_partial(queue):
+    """Whether a NameServer or an elected master lacks it, or nobody holds it and counts differ."""
+    if cluster.topics.is_partial(queue) or cluster.topics.has_lost(queue):
         return True
     if not cluster.counts_differ(group, queue.topic):
         return False

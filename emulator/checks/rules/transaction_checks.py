@@ -241,7 +241,10 @@ class HalfMessagesAreChecked(Checker):
         if here.mono_us - since.mono_us <= limit_us:
             return
         moved_us = self.cluster.clock_moved_us(half.broker, half.stored.mono_us, here.mono_us)
-        quiet_us = self.cluster.undisturbed_us((half.broker,), since.mono_us, here.mono_us)
+        unstored = self.cluster.spans_without_puts(half.broker)  # a check stores it again
+        quiet_us = self.cluster.undisturbed_us(
+            (half.broker,), since.mono_us, here.mono_us, unstored
+        )
         is_excused = half.has_lost_copy or self.cluster.is_gone(half.broker)
         if is_excused or quiet_us <= limit_us + moved_us:
             self.add_to_metric("excused_late_checks", 1)

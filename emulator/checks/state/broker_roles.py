@@ -121,7 +121,9 @@ class ElectedMasters:
         self._replaced: dict[tuple[Queue, int, str], None] = {}  # stored by replaced masters
         self._replaced_at: dict[tuple[Queue, int], set[str]] = {}  # the same, by place
         self._replaced_keys: set[tuple[str, str]] = set()  # the same, by broker and key
-        self.replaced_checks: Counter[str] = Counter()  # by key of a half message: of these masters
+        self.replaced_checks: Counter[str] = (
+            Counter()
+        )  # by key of a half message: of these masters
         self.replaced_commits: dict[str, None] = {}  # keys of half messages
         self.note_left_behind: Callable[[MessageStored], object] = _no_one  # one is set
 
@@ -148,15 +150,18 @@ class ElectedMasters:
             self._recovered.setdefault(name_of(entry.node), []).append(entry)
             return ()
         elif type(fact) in STORING and not self.is_master(entry.node):
-            if isinstance(fact, MessageStored):
-                self.leave_behind(fact.queue, fact.offset, fact.uniq_key)
-                self.note_left_behind(fact)
-            elif isinstance(fact, TransactionChecked):
-                self.replaced_checks[fact.uniq_key] += 1
-            elif isinstance(fact, TransactionEnded) and fact.outcome == "commit":
-                self.replaced_commits[fact.uniq_key] = None
+            self._noted_by_replaced(fact)
             return ()
         return (self._renamed(entry),)
+
+    def _noted_by_replaced(self, fact: Fact) -> None:
+        if isinstance(fact, MessageStored):
+            self.leave_behind(fact.queue, fact.offset, fact.uniq_key)
+            self.note_left_behind(fact)
+        elif isinstance(fact, TransactionChecked):
+            self.replaced_checks[fact.uniq_key] += 1
+        elif isinstance(fact, TransactionEnded) and fact.outcome == "commit":
+            self.replaced_commits[fact.uniq_key] = None
 
     def is_master(self, node: str) -> bool:
         """Whether *node* is the master of its name, or has no controllers."""

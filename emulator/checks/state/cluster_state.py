@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from rocketmq_emulator.checks.state.broker_roles import SLAVE, ElectedMasters
-from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING, Disturbances
+from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING, Disturbances, Span
 from rocketmq_emulator.checks.state.message_labels import MessageLabels, matches
 from rocketmq_emulator.checks.state.replicas import MastersAndSlaves
 from rocketmq_emulator.checks.state.sync_state_sets import SyncStateSets
@@ -22,6 +22,7 @@ from rocketmq_emulator.facts import (
     ConsumerStopped,
     FaultBegan,
     FaultEnded,
+    MetadataSynced,
     NodeKilled,
     NodeStarted,
     NodeStopped,
@@ -39,6 +40,7 @@ from rocketmq_emulator.protocol.messages.subscription import SQL92, typed_expres
 
 PRODUCERS_MAX = 100_000  # of a load
 EVERYTHING = ("", "*")  # expressions that match every message
+TOPICS = "topics"  # MetadataSynced.table
 TAGS_SINCE = 3  # schema
 SUBSCRIBED_US = 180_000_000  # until the subscription of a silently ended member is removed
 Wanted: TypeAlias = Literal["all", "some", "none"]
@@ -168,6 +170,7 @@ class ClusterState(Disturbances):
             FaultBegan: self._fault_began,
             FaultEnded: self._fault_ended,
             BrokerRoleChanged: self._role_changed,
+            MetadataSynced: self._synced,
         }
 
     # Queries ------------------------------------------------------------------------------
@@ -184,6 +187,17 @@ class ClusterState(Disturbances):
         settings = cluster.get("broker_settings", {})
         given = settings.get("slave_acting_master", cluster.get("acting_master", False))
         return given is True
+
+    def spans_without_puts(self, broker: str) -> list[Span]:
+        """The times in which *broker* stored nothing: its sync-state set was too small.
+
+        Upstream: CommitLog.asyncPutMessage, minInSyncReplicas.
+        """
+        settings = self.plan.get("cluster", {}).get("broker_settings", {})
+        least = settings.get("min_in_sync_replicas", 1)
+        if not isinstance(least, int):
+            return []
+        return [*self.in_sync.spans_below(broker, least, self.now_us)]
 
     def running(self, group: str) -> list[ConsumerRecord]:
         """The members of *group* that have not ended."""
@@ -343,9 +357,17 @@ class ClusterState(Disturbances):
             self.plan = {}
 
     def _topic_changed(self, fact: TopicCreated | TopicChanged, entry: Entry) -> None:
-        """A slave that acts as the master has its own topics until its next copy."""
-        if not (self.slaves_may_act and SLAVE.fullmatch(entry.node)):
+        """A slave has its own topics until its next copy."""
+        slave = SLAVE.fullmatch(entry.node)
+        if slave and self.replicas.may_move(slave[1]):
+            self.topics.changed_at_slave(fact, entry.node)
+        elif not (slave and self.slaves_may_act):
             self.topics.table()[type(fact)](fact, entry)
+
+    def _synced(self, fact: MetadataSynced, entry: Entry) -> None:
+        slave = SLAVE.fullmatch(entry.node)
+        if fact.table == TOPICS and slave and self.replicas.may_move(slave[1]):
+            self.topics.copied(entry.node, slave[1])
 
     def _run_ended(self, fact: RunEnded, entry: Entry) -> None:
         self.run_ended = fact
@@ -411,6 +433,7 @@ class ClusterState(Disturbances):
     def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
         if (move := self.roles.move) is not None:
             self.role_moves(move.name, move.left, move.after, entry.mono_us)
+            self.topics.moved(move.name, move.slave, move.left, entry.mono_us)
 
     def _fault_ended(self, fact: FaultEnded, entry: Entry) -> None:
         self.fault_ends(fact, entry.mono_us)

@@ -403,7 +403,7 @@ class QueueReading:
         """
         lost = self.records.lost
         if lost and lost.is_known(offset, key) and self.records.key_at(offset) != key:
-            # The pulls of broadcasting members are not told apart, and a replaced master's not cut.
+            # Pulls of broadcasting members are not told apart, and a replaced master's not cut.
             if self.is_broadcast or lost.was_left_behind(offset, key):
                 self.reads_on(offset + 1)
             was_done = self.lost_done.get(offset) == key

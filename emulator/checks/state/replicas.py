@@ -25,6 +25,7 @@ from rocketmq_emulator.facts import (
     LogRecovered,
     LogTruncated,
     MasterConnected,
+    MasterDisconnected,
     MessageStored,
     MetadataSynced,
     PowerLost,
@@ -35,6 +36,7 @@ from rocketmq_emulator.facts import (
 from rocketmq_emulator.facts.journal import Entry
 
 CALL_US_MAX = 3_000_000  # of a slave's copy of a table: BrokerOuterAPI
+NO_COMMON_EPOCH = "its log and its master's cannot be made equal"  # MasterDisconnected.reason
 WRITTEN_US = 25_000_000  # a master's tables are on its disk after that time, at the latest
 
 
@@ -47,6 +49,7 @@ class SlaveLog(msgspec.Struct):
     differs_from: int | None = None  # the position from which it is not its master's log
     differs_us: int = 0  # since when
     connected_us: int = 0  # when it last connected to its master
+    is_foreign: bool = False  # no epoch of its log is one of its master's: it copies nothing
     lost_us: int = 0  # when it last lost its end
     was_recovered: bool = False  # by the process that is starting
     copied_us: dict[str, int] = {}  # by table of its master: it knows the table of then
@@ -129,6 +132,7 @@ class MastersAndSlaves:
         return {
             MessageStored: self._stored,
             MasterConnected: self._master_connected,
+            MasterDisconnected: self._master_disconnected,
             SlaveConnected: self._slave_connected,
             SlaveDisconnected: self._slave_disconnected,
             LogCopied: self._copied,
@@ -220,10 +224,15 @@ class MastersAndSlaves:
             slave.cut(fact.end_position, entry.mono_us)
             slave.connected_us = entry.mono_us
 
+    def _master_disconnected(self, fact: MasterDisconnected, entry: Entry) -> None:
+        if (slave := self._slave(entry.node)) is not None:
+            slave.is_foreign = fact.reason == NO_COMMON_EPOCH
+
     def _copied(self, fact: LogCopied, entry: Entry) -> None:
         """Bytes that were under way when their master lost them are not in its log."""
         if (slave := self._slave(entry.node)) is None:
             return
+        slave.is_foreign = False
         slave.end, master = fact.position, self.masters[slave.master]
         was_under_way = slave.connected_us < master.cut_us and slave.end > master.kept_to
         if was_under_way and slave.differs_from is None:

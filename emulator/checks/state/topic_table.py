@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 SETTING = "brokerPermission="
 TOPICS = "topics.json"
+Topics: TypeAlias = dict[str, TopicCreated | TopicChanged]  # by name
 REGISTRATIONS_MAX = 1_000  # of a broker at a NameServer: the last ones
 
 
@@ -67,6 +68,8 @@ class TopicTable:
         # By topic and broker, or broker alone: when it became writable again.
         self._writeable_us: dict[tuple[str, str], int] = {}
         self._changed_us: dict[str, int] = {}  # by broker: topics, permissions, registration
+        self._copies: dict[str, Topics] = {}  # by slave that may be elected: its own topics
+        self._older: set[tuple[str, str]] = set()  # topic, broker: an older one, by an election
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -112,6 +115,12 @@ class TopicTable:
         if config is None:
             return True
         return queue.queue_id < max(config.read_queue_count, config.write_queue_count)
+
+    def has_lost(self, queue: Queue) -> bool:
+        """Whether an elected master has an older topic, without this queue."""
+        if (queue.topic, queue.broker) not in self._older:
+            return False
+        return queue.queue_id >= self.readable_count(queue.topic, queue.broker)
 
     def is_down(self, broker: str) -> bool:
         """Whether some NameServer lost *broker* and has no new registration of it."""
@@ -198,6 +207,39 @@ class TopicTable:
         rows[entry.node] = fact
         self._unsure.discard((fact.topic, entry.node))
         self._unflushed[fact.topic, entry.node] = 0
+
+    # Slaves that may be elected ------------------------------------------------------------
+
+    def changed_at_slave(self, fact: TopicCreated | TopicChanged, slave: str) -> None:
+        """*slave* has a topic of its own, until its next copy."""
+        self._copies.setdefault(slave, {})[fact.topic] = fact
+
+    def copied(self, slave: str, broker: str) -> None:
+        """*slave* has the topics of its master *broker*."""
+        self._copies[slave] = self._topics_of(broker)
+
+    def moved(self, broker: str, elected: str, left: str, now_us: int) -> None:
+        """*broker* has the topics of its slave *elected* now, and its own are those of *left*.
+
+        Upstream: SlaveSynchronize.syncTopicConfig; a topic that was changed after the last copy
+        is again as it was, until a tool changes it once more.
+        """
+        copy, before = self._copies.pop(elected, {}), self._topics_of(broker)
+        self._copies[left] = before
+        if copy == before:
+            return
+        self.version += 1
+        self._changed_us[broker] = now_us
+        self._older |= {(each, broker) for each in before if copy.get(each) != before[each]}
+        for topic in before.keys() - copy.keys():
+            del self._topics[topic][broker]
+        for topic, fact in copy.items():
+            self._topics.setdefault(topic, {})[broker] = fact
+
+    def _topics_of(self, broker: str) -> Topics:
+        return {topic: rows[broker] for topic, rows in self._topics.items() if broker in rows}
+
+    # Permissions and registrations ---------------------------------------------------------
 
     def _settings_changed(self, fact: SettingsChanged, entry: Entry) -> None:
         for text in fact.settings:

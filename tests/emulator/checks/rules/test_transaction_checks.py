@@ -10,6 +10,7 @@ from rocketmq_emulator.facts import (
     NodeKilled,
     NodeStarted,
     Queue,
+    SyncStateSetChanged,
     TransactionAnswered,
     TransactionChecked,
     TransactionGivenUp,
@@ -43,6 +44,20 @@ def test_a_broker_that_was_down_may_ask_late() -> None:
     judged = journal.at_s(125).ends().judged()
     assert objections(judged, "transactions") == []
     assert judged.metrics["excused_late_checks"] == 1
+
+
+def test_a_broker_whose_sync_state_set_is_too_small_asks_nobody() -> None:
+    plan = {"cluster": {"broker_settings": {"min_in_sync_replicas": 2}}}
+
+    def asked_late(*members: int, grows: bool = False) -> list[str]:
+        journal = ATransaction("5.3.3", plan=plan).half(None)
+        journal.note("controller", SyncStateSetChanged("broker-a", members, 3))
+        if grows:
+            journal.at_s(20).note("controller", SyncStateSetChanged("broker-a", (1, 2), 4))
+        return journal.at_s(80).ends().objected()
+
+    assert asked_late(1) == []  # a check stores the message again
+    assert len(asked_late(1, 2)) == len(asked_late(1, grows=True)) == 1
 
 
 def test_a_check_that_no_producer_answers_is_objected_to() -> None:

@@ -10,6 +10,7 @@ from typing import Self
 from rocketmq_emulator.facts import (
     BrokerRoleChanged,
     DelayedDelivered,
+    HalfMessageStored,
     LogCopied,
     LogRecovered,
     MasterConnected,
@@ -18,15 +19,19 @@ from rocketmq_emulator.facts import (
     NodeStarted,
     OffsetCommitted,
     PowerLost,
+    PullAnswered,
     Queue,
     SlaveConnected,
     StoreOpened,
+    TransactionAnswered,
+    TransactionChecked,
 )
 from tests.support.checks.small_journals import PEER, Q0, Q1, RECORD_BYTES, AJournal, objections
 
 MASTER, SLAVE, MEMBER = "broker-a", "broker-a-1", "billing-1"
 RELEASE = "5.3.3"
 AFTER_10_S = Queue("SCHEDULE_TOPIC_XXXX", MASTER, 2)
+HALF = Queue("RMQ_SYS_TRANS_HALF_TOPIC", MASTER, 0)
 DEAD = Queue("%DLQ%billing", MASTER, 0)
 TIMES_OUT = "FLUSH_SLAVE_TIMEOUT"
 
@@ -142,7 +147,7 @@ def copied_after_a_loss(*, anew: bool) -> list[str]:
     """The master loses its second record with its power, and a slave appends it later."""
     journal = an_election().note(SLAVE, MasterConnected("10.0.0.0:10912", 0)).stored(0).copied(1)
     journal.stored(1).note(MASTER, PowerLost(*(RECORD_BYTES,) * 2, 2 * RECORD_BYTES, ()))
-    journal.note(MASTER, LogRecovered(1, 0, RECORD_BYTES))
+    journal.note(MASTER, LogRecovered(1, 0, RECORD_BYTES)).takes_role(MASTER, "master", 1)
     if anew:
         journal.note(SLAVE, MasterConnected("10.0.0.0:10912", RECORD_BYTES))
     copied = LogCopied(2 * RECORD_BYTES, RECORD_BYTES, 1)
@@ -152,6 +157,19 @@ def copied_after_a_loss(*, anew: bool) -> list[str]:
 def test_a_slave_may_append_what_was_under_way_when_its_master_lost_it() -> None:
     assert copied_after_a_loss(anew=False) == []
     assert len(copied_after_a_loss(anew=True)) == 1
+
+
+def lost_and_elected(*, copied: int) -> list[str]:
+    """The master restarts without its second record; the slave, which has *copied*, is elected."""
+    journal = an_election().stored(0, key="a").stored(1, key="b").copied(copied)
+    journal.note(MASTER, PowerLost(*(RECORD_BYTES,) * 2, 2 * RECORD_BYTES, ()))
+    journal.note(MASTER, LogRecovered(1, 0, RECORD_BYTES)).elects()
+    return found(journal.stored_by(SLAVE, 2, Q0, "c", copied), "places")
+
+
+def test_what_a_restarted_master_lost_is_there_again_if_a_slave_that_has_it_is_elected() -> None:
+    assert lost_and_elected(copied=2) == []
+    assert len(lost_and_elected(copied=1)) == 1  # offset 1 is missing
 
 
 # What a replaced master stores ------------------------------------------------------------------
@@ -182,3 +200,34 @@ def test_an_orderly_member_goes_on_when_a_replaced_master_stores_its_dead_letter
     assert a_failure_goes_to(MASTER, DEAD) == a_failure_goes_to(SLAVE, DEAD) == []
     other = Queue("%DLQ%other", MASTER, 0)
     assert len(a_failure_goes_to(MASTER, other)) == 1
+
+
+def passed_over(node: str) -> list[str]:
+    """A pull at *node* goes on at offset 3, as a filter wants none of its messages; a commit."""
+    journal = an_election().consumer(MEMBER).claimed(MEMBER, Q0, offsets=(0,))
+    journal.stored(0, key="a").copied(1).elects().consumed(MEMBER, 0, key="a")
+    for offset in (1, 2):
+        journal.stored_by(SLAVE, offset, Q0, f"new-{offset}", offset)
+    journal.note(node, PullAnswered("billing", Q0, 1, 0, 0, 3, PEER, 0))
+    return found(journal.note(SLAVE, OffsetCommitted("billing", Q0, 3, PEER)), "commits")
+
+
+def test_a_member_goes_on_behind_what_it_read_at_a_replaced_master() -> None:
+    assert passed_over(MASTER) == []
+    assert len(passed_over(SLAVE)) == 1
+
+
+def asked_by(node: str) -> list[str]:
+    """*node* asks about a half message, and its producer answers once."""
+    journal = an_election().stored(0, HALF, key="h")
+    journal.note(MASTER, HalfMessageStored(Q0, 0, 0, "group", "h", -1)).copied(1).elects()
+    if node:
+        journal.stored_by(node, 1, HALF, "h", 1)
+        journal.note(node, TransactionChecked(Q0, 0, 1, 1, "client", "group", "h"))
+    journal.note("producer", TransactionAnswered("group", "h", "commit", ""))
+    return [each for each in found(journal, "transaction_checks") if "answered" in each]
+
+
+def test_a_replaced_master_asks_too() -> None:
+    assert asked_by(MASTER) == asked_by(SLAVE) == []
+    assert len(asked_by("")) == 1
