@@ -241,7 +241,8 @@ class HalfMessagesAreChecked(Checker):
         if here.mono_us - since.mono_us <= limit_us:
             return
         moved_us = self.cluster.clock_moved_us(half.broker, half.stored.mono_us, here.mono_us)
-        unstored = self.cluster.spans_without_puts(half.broker)  # a check stores it again
+        # A check stores the message again, if anything may be stored.
+        unstored = self.cluster.spans_without_puts(half.broker, here.mono_us)
         quiet_us = self.cluster.undisturbed_us(
             (half.broker,), since.mono_us, here.mono_us, unstored
         )

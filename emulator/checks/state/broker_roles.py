@@ -129,7 +129,8 @@ class ElectedMasters:
 
     def needs(self, kind: type[Fact]) -> bool:
         """Whether entries of *kind* are to be given to ``seen``."""
-        return kind in ALWAYS_READ or bool(self.seen_as) or self.move is not None
+        has_moved = bool(self.seen_as or self._replaced_nodes) or self.move is not None
+        return has_moved or kind in ALWAYS_READ
 
     def seen(self, entry: Entry) -> Sequence[Entry]:
         """The entries that rules see instead of *entry*."""
@@ -230,6 +231,9 @@ class ElectedMasters:
         before = self.masters.setdefault(name, name)
         self._replaced_nodes.discard(node)
         if fact.role != "master":
+            return (self._renamed(entry),)
+        if fact.master_epoch < self.epochs.get(name, 0):  # it learns late of an election before
+            self._replaced_nodes.add(node)
             return (self._renamed(entry),)
         self.epochs[name] = fact.master_epoch
         recovered = self._recovered.pop(name, ())

@@ -188,8 +188,8 @@ class ClusterState(Disturbances):
         given = settings.get("slave_acting_master", cluster.get("acting_master", False))
         return given is True
 
-    def spans_without_puts(self, broker: str) -> list[Span]:
-        """The times in which *broker* stored nothing: its sync-state set was too small.
+    def spans_without_puts(self, broker: str, until_us: int) -> list[Span]:
+        """The times up to *until_us* in which the sync-state set was too small to store anything.
 
         Upstream: CommitLog.asyncPutMessage, minInSyncReplicas.
         """
@@ -197,7 +197,11 @@ class ClusterState(Disturbances):
         least = settings.get("min_in_sync_replicas", 1)
         if not isinstance(least, int):
             return []
-        return [*self.in_sync.spans_below(broker, least, self.now_us)]
+        return [*self.in_sync.spans_below(broker, least, until_us)]
+
+    def stores_nothing(self, broker: str, now_us: int) -> bool:
+        """Whether *broker* refuses to store anything now, as its sync-state set is too small."""
+        return any(end_us == now_us for _, end_us in self.spans_without_puts(broker, now_us))
 
     def running(self, group: str) -> list[ConsumerRecord]:
         """The members of *group* that have not ended."""

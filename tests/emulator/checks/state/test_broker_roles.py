@@ -98,6 +98,24 @@ def test_a_replaced_master_stores_in_no_queue_of_the_name() -> None:
     assert journal.roles.is_of_replaced(sent)
 
 
+def test_a_slave_that_is_replaced_by_the_first_master_stores_in_no_queue_either() -> None:
+    journal = an_election()
+    journal.see("broker-a", role("master", 3))  # now every node has its own name
+    stored = MessageStored(QUEUE, 7, 700, "K7", 100)
+    assert journal.see("broker-a-1", stored) == []
+    assert journal.see("broker-a", stored) == [("broker-a", "MessageStored")]
+    journal.see("broker-a-1", role("slave", 3))
+    assert not journal.roles.needs(MessageStored)
+
+
+def test_a_master_that_learns_late_of_its_election_has_been_replaced_already() -> None:
+    journal = an_election()
+    journal.see("broker-a", role("master", 4))
+    assert journal.see("broker-a-1", role("master", 3)) == [("broker-a-1", "BrokerRoleChanged")]
+    assert journal.see("broker-a-1", MessageStored(QUEUE, 7, 700, "K7", 100)) == []
+    assert journal.roles.masters == {"broker-a": "broker-a"}
+
+
 def test_faults_of_any_node_disturb_the_name_but_the_death_of_a_slave_does_not() -> None:
     journal = an_election()
 
