@@ -12,6 +12,7 @@ from rocketmq_emulator.checks.state.checker import CheckerContext, key_of
 from rocketmq_emulator.checks.state.cluster_state import ConsumerRecord
 from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
+    BrokerRoleChanged,
     ConsumerStarted,
     ConsumerStopped,
     MemberJoined,
@@ -216,6 +217,7 @@ class QueuesAreUnlocked(Monitor):
             QueuesClaimed: self._claimed,
             QueuesReleased: self._released,
             RouteChanged: self._route_changed,
+            BrokerRoleChanged: self._role_changed,
         }
 
     def end(self) -> None:
@@ -252,7 +254,19 @@ class QueuesAreUnlocked(Monitor):
 
     def _lock(self, fact: QueuesLocked, entry: Entry) -> None:
         for queue in fact.granted:
-            self._locked.add((fact.client, fact.group, queue))
+            # A replaced master's locks are not those of the broker that a member asks later.
+            is_other = entry.node != queue.broker
+            if not (is_other and self.cluster.replicas.may_move(queue.broker)):
+                self._locked.add((fact.client, fact.group, queue))
+
+    def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
+        """The elected master has no locks: RebalanceLockManager keeps them in memory."""
+        if self.cluster.roles.move is not None:
+            for known in [each for each in self._locked if each[2].broker == entry.node]:
+                self._locked.discard(known)
+            for known in [each for each in self._given_up if each[2].broker == entry.node]:
+                del self._given_up[known]
+                self.count_excused()
 
     def _unlock(self, fact: QueuesUnlocked, entry: Entry) -> None:
         for queue in fact.queues:

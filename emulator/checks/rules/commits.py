@@ -90,7 +90,8 @@ class CommitsFollowDelivery(Checker):
         Metric(
             "excused_late_offsets",
             "queues",
-            "the same, as a fault of the broker or the member delayed the request",
+            "the same, as a fault of the broker or the member delayed the request, or as the pull "
+            "after a seek failed",
             "group",
         ),
         Metric("lost_offsets", "queues", "given up without a commit of their offset", "group"),
@@ -225,7 +226,8 @@ class CommitsFollowDelivery(Checker):
         if done <= reading.committed or last_us > since_us or self.cluster.last is None:
             return
         nodes = reading.owner, reading.queue.broker
-        if self.cluster.undisturbed_us(nodes, last_us, self.cluster.now_us) <= WRITTEN_US:
+        quiet_us = self.cluster.undisturbed_us(nodes, last_us, self.cluster.now_us)
+        if quiet_us <= WRITTEN_US or reading.has_lost_seek:
             self.add_to_metric("excused_late_offsets", 1, group)
             return
         self.add_to_metric("late_offsets", 1, group)

@@ -64,7 +64,8 @@ class LivenessReturns(Checker):
             "the same, where some route lacks a group's topic at a broker, or a slave that may "
             "act has another log than its master, or an elected master an older topic, or a "
             "broker stores nothing as its slave can copy nothing: a master that starts again "
-            "begins its epoch anew",
+            "begins its epoch anew, or the pull after a seek failed, and the member commits the "
+            "offset of the seek",
         ),
     )
     needs = (ConsumerStarted,)
@@ -84,6 +85,7 @@ class LivenessReturns(Checker):
         # Such queues are never read to their end, or their brokers pass delayed messages over.
         is_excused = self._lacks_routes() or self._has_other_logs()
         is_excused = is_excused or self._stores_nothing() or self._has_lost_queues()
+        is_excused = is_excused or any(each.has_lost_seek for _, each in self.progress.readings())
         self.set_metric("unrest", float(is_restless and not is_excused))
         self.set_metric("excused_unrest", float(is_restless and is_excused))
         for group in self.cluster.consumers:

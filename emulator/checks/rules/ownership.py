@@ -478,7 +478,12 @@ class OneOwner(Checker):
         topics = self.cluster.topics
         brokers = topics.brokers_of(span.queue.topic) | {span.queue.broker}
         nodes = {*span.owners, *brokers, *topics.name_servers}
-        lacking = topics.partial.spans(brokers, span.queue.topic, now_us)
+        lacking = [*topics.partial.spans(brokers, span.queue.topic, now_us)]
+        for owner in span.owners:
+            for broker in brokers:  # one that registers again is in a member's routes 30 s later
+                if (missing := self.cluster.missing_route(owner, broker)) is not None:
+                    until_us = now_us if missing.until_us is None else missing.until_us
+                    lacking.append((missing.from_us, until_us))
         return self.cluster.undisturbed_us(nodes, since_us, now_us, lacking)
 
     # Owners -------------------------------------------------------------------------------

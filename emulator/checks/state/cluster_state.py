@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from rocketmq_emulator.checks.state.broker_roles import SLAVE, ElectedMasters
+from rocketmq_emulator.checks.state.broker_roles import SLAVE, ElectedMasters, name_of
 from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING, Disturbances, Span
 from rocketmq_emulator.checks.state.message_labels import MessageLabels, matches
 from rocketmq_emulator.checks.state.replicas import MastersAndSlaves
@@ -362,16 +362,14 @@ class ClusterState(Disturbances):
 
     def _topic_changed(self, fact: TopicCreated | TopicChanged, entry: Entry) -> None:
         """A slave has its own topics until its next copy."""
-        slave = SLAVE.fullmatch(entry.node)
-        if slave and self.replicas.may_move(slave[1]):
+        if self.replicas.may_be_elected(entry.node):
             self.topics.changed_at_slave(fact, entry.node)
-        elif not (slave and self.slaves_may_act):
+        elif not (self.slaves_may_act and SLAVE.fullmatch(entry.node)):
             self.topics.table()[type(fact)](fact, entry)
 
     def _synced(self, fact: MetadataSynced, entry: Entry) -> None:
-        slave = SLAVE.fullmatch(entry.node)
-        if fact.table == TOPICS and slave and self.replicas.may_move(slave[1]):
-            self.topics.copied(entry.node, slave[1])
+        if fact.table == TOPICS and self.replicas.may_be_elected(entry.node):
+            self.topics.copied(entry.node, name_of(entry.node))
 
     def _run_ended(self, fact: RunEnded, entry: Entry) -> None:
         self.run_ended = fact

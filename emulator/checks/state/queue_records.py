@@ -323,6 +323,19 @@ class QueueReading:
         """Whether the reader is one member, which keeps its own offsets."""
         return "@" in self.reader
 
+    @property
+    def has_lost_seek(self) -> bool:
+        """Whether the owner sought an offset, and its next pull failed: it goes on where it was.
+
+        It commits the offset of the seek until it consumes a message.  Upstream:
+        DefaultLitePullConsumerImpl.nextPullOffset, which forgets the seek before the pull.
+        """
+        hold, refused = self.claims.get(self.owner), self.refused_pull
+        if hold is None or hold.ended_us is not None or refused is None:
+            return False
+        is_sought = hold.seek_offset is not None and hold.seek_offset == self.committed
+        return is_sought and refused.mono_us > self.consumed_us
+
     def read_to(self) -> int:
         """The offset after the last consumed message."""
         return self.done.ends[-1] if self.done.ends else self.start

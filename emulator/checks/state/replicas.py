@@ -158,6 +158,11 @@ class MastersAndSlaves:
         """Whether controllers elect the master of the name *broker*."""
         return broker in self._roles.masters
 
+    def may_be_elected(self, node: str) -> bool:
+        """Whether *node* is not the master of its name now, and controllers may elect it."""
+        match = SLAVE.fullmatch(node)
+        return match is not None and self.may_move(match[1])
+
     def _stored(self, fact: MessageStored, entry: Entry) -> None:
         end = fact.position + fact.size_bytes
         self._ends[entry.node] = end

@@ -8,6 +8,7 @@ import pytest
 
 from rocketmq_emulator.facts import (
     BrokerExpired,
+    BrokerRoleChanged,
     FaultBegan,
     LogRecovered,
     NodeStarted,
@@ -286,6 +287,27 @@ def test_a_lock_is_given_back_within_25_s_unless_a_fault_of_that_time_kept_it() 
         assert found(given_back(None, (2, 9.5, node)), "queues_are_unlocked") == (1, 0)
         assert found(given_back(None, (46, 50, node)), "queues_are_unlocked") == (1, 0)
     assert found(given_back(None, (10, 21, "broker-b")), "queues_are_unlocked") == (1, 0)
+
+
+def test_locks_of_a_master_that_was_replaced_need_no_unlocking() -> None:
+    def replaced(*, locks_s: float) -> AJournal:
+        journal = a_cluster().consumer(ONE, orderly=True).claimed(ONE, Q0)
+        journal.note(ONE, RouteChanged("orders", A_AND_B))
+        journal.note("broker-a", BrokerRoleChanged("master", 1, "10.0.0.1:10911", 1))
+        elected = BrokerRoleChanged("master", 2, "10.0.0.2:10911", 2)
+        for at_s, do in sorted(
+            [
+                (locks_s, lambda: locked(journal, ONE)),
+                (15, lambda: journal.note("broker-a-1", elected)),
+            ],
+            key=lambda step: step[0],
+        ):
+            journal.at_s(at_s)
+            do()
+        return journal.at_s(40).released(ONE, Q0).at_s(90).ends()
+
+    assert found(replaced(locks_s=10), "queues_are_unlocked")[0] == 0
+    assert found(replaced(locks_s=18), "queues_are_unlocked")[0] == 0
 
 
 def test_a_member_that_left_before_it_was_to_unlock_keeps_the_lock_of_that_queue() -> None:

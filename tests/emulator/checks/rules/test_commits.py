@@ -11,6 +11,7 @@ from rocketmq_emulator.facts import (
     OffsetRepaired,
     OldestDropped,
     PowerLost,
+    PullFailed,
     Queue,
     SeekRequested,
 )
@@ -258,3 +259,21 @@ def test_a_former_owner_may_commit_beyond_a_lost_place_that_its_successor_reads(
     assert broken_by("peer-1", 11) == 0
     assert broken_by("peer-2", 11) == 1
     assert broken_by("peer-1", 25) == 2  # too late, and beyond what is consumed
+
+
+def test_a_member_whose_pull_fails_after_a_seek_commits_the_offset_of_the_seek() -> None:
+    def stays(*, fails: bool, consumes: bool = False) -> list[str]:
+        journal = AJournal().runs().store().consumer("billing-1", consumer_kind="lite_pull")
+        journal.sent(0).sent(1).sent(2).claimed("billing-1", Q0, offsets=(0,)).pulled(0, 3)
+        for offset in range(3):
+            journal.consumed("billing-1", offset)
+        journal.committed(3).note("billing-1", SeekRequested("billing", Q0, 1))
+        if fails:
+            journal.at_s(11).note("billing-1", PullFailed("billing", Q0, "busy"))
+        if consumes:
+            journal.at_s(12).consumed("billing-1", 1)
+        journal.at_s(15).committed(1)
+        return objections(journal.at_s(60).ends().judged(), "commits")
+
+    assert stays(fails=True) == []
+    assert len(stays(fails=False)) == len(stays(fails=True, consumes=True)) == 1
