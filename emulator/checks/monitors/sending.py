@@ -208,7 +208,7 @@ class HealthyAttemptsSucceed(Monitor):
         nodes = {entry.node, queue.broker, *topics.name_servers, *self._awaited(queue.broker)}
         if self.cluster.disturbed(nodes, began_us, entry.mono_us):
             return
-        if self._lacks_slaves(queue.broker, began_us) or self._lacks_set(fact):
+        if self._lacks_slaves(queue.broker, began_us) or self._takes_nothing(fact):
             self.count_excused()
             return
         if self.cluster.disturbed(nodes, began_us - FAULT_EFFECT_US_MAX, began_us):
@@ -226,8 +226,13 @@ class HealthyAttemptsSucceed(Monitor):
         waits = store is not None and (store.slaves_awaited or store.awaits_sync_state_set)
         return master.slaves if waits and master is not None else ()
 
-    def _lacks_set(self, fact: SendAttempted) -> bool:
-        """Whether the sync-state set is smaller than minInSyncReplicas: nothing was written."""
+    def _takes_nothing(self, fact: SendAttempted) -> bool:
+        """Whether the sync-state set is smaller than minInSyncReplicas: nothing was written.
+
+        Or the master is a slave now, and the elected broker, which may have ended, has no role.
+        """
+        if fact.queue.broker in self.cluster.roles.vacant:
+            return True
         return SET_TOO_SMALL in fact.outcome and self.cluster.replicas.may_move(fact.queue.broker)
 
     def _lacks_slaves(self, broker: str, began_us: int) -> bool:

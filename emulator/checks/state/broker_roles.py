@@ -112,6 +112,7 @@ class ElectedMasters:
         self.move: Move | None = None  # of the entry that is being read
         self.seen_as: dict[str, str] = {}  # by node, if rules see another name
         self._replaced_nodes: set[str] = set()  # masters that do not know of their successors
+        self.vacant: set[str] = set()  # names whose masters are slaves of one that has no role yet
         self._started: dict[str, NodeStarted] = {}
         self._opened: dict[str, StoreOpened] = {}
         self._recovered: dict[str, list[Entry]] = {}  # by name: of its master, until it has a role
@@ -231,11 +232,14 @@ class ElectedMasters:
         before = self.masters.setdefault(name, name)
         self._replaced_nodes.discard(node)
         if fact.role != "master":
+            if node == before:
+                self.vacant.add(name)
             return (self._renamed(entry),)
         if fact.master_epoch < self.epochs.get(name, 0):  # it learns late of an election before
             self._replaced_nodes.add(node)
             return (self._renamed(entry),)
         self.epochs[name] = fact.master_epoch
+        self.vacant.discard(name)
         recovered = self._recovered.pop(name, ())
         if node == before:
             return (*map(self._renamed, recovered), self._renamed(entry))

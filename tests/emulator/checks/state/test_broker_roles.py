@@ -116,6 +116,16 @@ def test_a_master_that_learns_late_of_its_election_has_been_replaced_already() -
     assert journal.roles.masters == {"broker-a": "broker-a"}
 
 
+def test_a_name_is_vacant_while_its_master_is_a_slave_and_the_elected_broker_has_no_role() -> None:
+    journal = an_election()
+    journal.see("broker-a", role("slave", 2))
+    assert journal.roles.vacant == set()
+    journal.see("broker-a-1", role("slave", 3))
+    assert journal.roles.vacant == {"broker-a"}
+    journal.see("broker-a", role("master", 3))
+    assert journal.roles.vacant == set()
+
+
 def test_faults_of_any_node_disturb_the_name_but_the_death_of_a_slave_does_not() -> None:
     journal = an_election()
 
