@@ -70,6 +70,8 @@ class TopicTable:
         self._changed_us: dict[str, int] = {}  # by broker: topics, permissions, registration
         self._copies: dict[str, Topics] = {}  # by slave that may be elected: its own topics
         self._older: set[tuple[str, str]] = set()  # topic, broker: an older one, by an election
+        self._copies_lost: set[str] = set()  # slaves that may have lost them with the power
+        self._maybe_gone: set[tuple[str, str]] = set()  # topic, broker: elected then
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -117,8 +119,11 @@ class TopicTable:
         return queue.queue_id < max(config.read_queue_count, config.write_queue_count)
 
     def has_lost(self, queue: Queue) -> bool:
-        """Whether an elected master has an older topic, without this queue."""
-        if (queue.topic, queue.broker) not in self._older:
+        """Whether an elected master has an older topic, without this queue, or may have none."""
+        place = queue.topic, queue.broker
+        if place in self._maybe_gone:
+            return True
+        if place not in self._older:
             return False
         return queue.queue_id >= self.readable_count(queue.topic, queue.broker)
 
@@ -178,6 +183,7 @@ class TopicTable:
         """Topics that the broker changed and did not flush may have their old settings."""
         if TOPICS in fact.documents:
             self._unsure.update(known for known in self._unflushed if known[1] == broker)
+            self._copies_lost.add(broker)
 
     def _flushed(self, fact: LogFlushed, entry: Entry) -> None:
         """Count a flush, which also saves topics; the first may have begun before a change."""
@@ -206,6 +212,7 @@ class TopicTable:
             self._writeable_us[fact.topic, entry.node] = entry.mono_us
         rows[entry.node] = fact
         self._unsure.discard((fact.topic, entry.node))
+        self._maybe_gone.discard((fact.topic, entry.node))
         self._unflushed[fact.topic, entry.node] = 0
 
     # Slaves that may be elected ------------------------------------------------------------
@@ -217,6 +224,7 @@ class TopicTable:
     def copied(self, slave: str, broker: str) -> None:
         """*slave* has the topics of its master *broker*."""
         self._copies[slave] = self._topics_of(broker)
+        self._copies_lost.discard(slave)
 
     def moved(self, broker: str, elected: str, left: str, now_us: int) -> None:
         """*broker* has the topics of its slave *elected* now, and its own are those of *left*.
@@ -226,7 +234,12 @@ class TopicTable:
         """
         copy, before = self._copies.pop(elected, {}), self._topics_of(broker)
         self._copies[left] = before
-        if copy == before:
+        if elected in self._copies_lost:  # ConfigManager.persist does not flush its file
+            self._copies_lost.discard(elected)
+            self._maybe_gone |= {(topic, broker) for topic in before}
+            self._unsure |= self._maybe_gone
+            copy = before
+        elif copy == before:
             return
         self.version += 1
         self._changed_us[broker] = now_us

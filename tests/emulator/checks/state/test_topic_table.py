@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rocketmq_emulator.checks.state.topic_table import TopicTable
-from rocketmq_emulator.facts import Queue, TopicChanged, TopicCreated
+from rocketmq_emulator.facts import PowerLost, Queue, TopicChanged, TopicCreated
 from rocketmq_emulator.facts.journal import Entry
 
 MASTER, SLAVE, LEFT = "broker-a", "broker-a-1", "broker-a-0"
@@ -69,3 +69,22 @@ def test_a_topic_that_only_a_slave_has_is_in_no_route() -> None:
     assert table.route("%RETRY%billing") == []
     table.moved(MASTER, SLAVE, LEFT, 100)
     assert table.readable_count("%RETRY%billing", MASTER) == 1
+
+
+def test_a_slave_that_lost_its_power_may_be_elected_without_any_topic() -> None:
+    table = a_table(orders(4))
+    table.copied(SLAVE, MASTER)
+    table.lost_power(PowerLost(0, 0, 0, ("topics.json",)), SLAVE)
+    table.moved(MASTER, SLAVE, LEFT, 100)
+    assert table.has_lost(Queue("orders", MASTER, 0))
+    assert not table.is_sure("orders", MASTER)
+    changes(table, TopicChanged("orders", 4, 4, 6))
+    assert not table.has_lost(Queue("orders", MASTER, 0))
+
+
+def test_a_copy_after_a_loss_of_power_is_whole() -> None:
+    table = a_table(orders(4))
+    table.lost_power(PowerLost(0, 0, 0, ("topics.json",)), SLAVE)
+    table.copied(SLAVE, MASTER)
+    table.moved(MASTER, SLAVE, LEFT, 100)
+    assert not table.has_lost(Queue("orders", MASTER, 0))
