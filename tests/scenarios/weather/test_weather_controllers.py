@@ -22,7 +22,7 @@ from rocketmq_emulator.scenarios.weather.generating import weather
 from rocketmq_emulator.scenarios.weather.shape import ELECTING, PLANTED_AT_ELECTIONS, WeatherShape
 
 RELEASE = "5.3.3"
-SEEDS = (1, 2, 3, 4, 5, 6, 8, 9, 10, 14, 16, 19, 26, 52, 54, 55, 65, 68, 72, 85)
+SEEDS = (1, 2, 3, 4, 5, 6, 8, 9, 10, 14, 16, 19, 26)  # each but 14 elects masters
 # To shrink a run that breaks few rules is cheap: two masters of one name break six others soon.
 ONE_NAME = msgspec.structs.replace(
     ELECTING, brokers=1, stepping=0, news=0, reading=0, faults_per_minute=4, acts_per_minute=1
