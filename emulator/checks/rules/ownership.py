@@ -24,7 +24,7 @@ from rocketmq_emulator.checks.state.checker import (
     key_of,
 )
 from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING
-from rocketmq_emulator.checks.state.start_ups import StartUps
+from rocketmq_emulator.checks.state.start_ups import Passed, StartUps, Times
 from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
     BrokerExpired,
@@ -556,49 +556,3 @@ class OwnerSpan:
         self.overlap.add(passed, holds=len(self.owners) > 1)
         self.unowned.add(passed, holds=is_unowned and not self.is_unassigned)
         self.left.add(passed, holds=is_unowned and self.is_unassigned)
-
-
-class Passed(NamedTuple):
-    """A time up to *until_us* that lasted *us*, the first *startup_us* of it in start-up."""
-
-    until_us: int
-    us: int
-    startup_us: int
-
-
-class Times:
-    """How long a condition held: in all and the longest, without start-up and in it."""
-
-    __slots__ = (
-        "longest_until_us",
-        "longest_us",
-        "now_us",
-        "startup_now_us",
-        "startup_until_us",
-        "startup_us",
-        "sum_us",
-        "with_startup_us",
-    )
-
-    def __init__(self) -> None:
-        self.now_us = self.startup_now_us = 0  # the current time with start-up, and its start-up
-        self.sum_us = self.longest_us = 0  # without start-up
-        self.startup_us = self.with_startup_us = 0  # the longest
-        # Ends of the longest times up to now.
-        self.longest_until_us = self.startup_until_us = 0
-
-    def add(self, passed: Passed, *, holds: bool) -> None:
-        """Add *passed* if the condition *holds*; else its time ended."""
-        if not holds:
-            self.now_us = self.startup_now_us = 0
-            return
-        self.now_us += passed.us
-        self.startup_now_us += passed.startup_us
-        self.sum_us += passed.us - passed.startup_us
-        if self.startup_now_us > self.startup_us:
-            self.startup_us = self.startup_now_us
-            self.startup_until_us = passed.until_us - (passed.us - passed.startup_us)
-        self.with_startup_us = max(self.with_startup_us, self.now_us)
-        if self.now_us - self.startup_now_us > self.longest_us:
-            self.longest_us = self.now_us - self.startup_now_us
-            self.longest_until_us = passed.until_us
