@@ -11,6 +11,8 @@ of it: RocketMQ counts it as one, so messages that were acknowledged by it are c
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 from rocketmq_emulator.checks.state.checker import Checker, CheckerContext, Metric, key_of
@@ -208,7 +210,8 @@ class LostWithMasters(Checker):
         Metric(
             "only_at_slaves",
             "messages",
-            "acknowledged, lost by their master with the power, and in the log of a slave",
+            "acknowledged, lost by their master with the power, and in the log of a slave that is not "
+            "elected",
             "node",
         ),
         Metric(
@@ -226,6 +229,13 @@ class LostWithMasters(Checker):
         self._ends = _SentEnds()
         self._acknowledged: dict[str, list[_Acknowledged]] = {}  # by master
         self._dead: set[str] = set()
+        # Messages of masters without power that a slave has: it may be elected, with them.
+        self._only_at_slaves: Counter[str] = Counter()
+
+    def end(self) -> None:
+        """Count the messages of slaves that were not elected."""
+        for node, count in self._only_at_slaves.items():
+            self.add_to_metric("only_at_slaves", count, node)
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -307,7 +317,7 @@ class LostWithMasters(Checker):
                 continue
             self.count_tried()
             if _has_copy(master, each.end, fact.kept_position):
-                self.add_to_metric("only_at_slaves", 1, entry.node)
+                self._only_at_slaves[entry.node] += 1
             elif each.promised and not self._slave_lost_too(master, each):
                 self._report(each, fact, entry)
             else:
@@ -319,6 +329,7 @@ class LostWithMasters(Checker):
         if move is None or master is None:
             return
         self._dead.discard(move.name)
+        self._only_at_slaves.pop(move.name, None)
         known = self._acknowledged.get(move.name, [])
         self._acknowledged[move.name] = [each for each in known if each.end <= master.kept]
         store = self.cluster.stores.get(move.name)  # that of the former master

@@ -231,3 +231,20 @@ def asked_by(node: str) -> list[str]:
 def test_a_replaced_master_asks_too() -> None:
     assert asked_by(MASTER) == asked_by(SLAVE) == []
     assert len(asked_by("")) == 1
+
+
+# What the master loses with its power -----------------------------------------------------------
+
+
+def only_at_slaves(*, elects: bool) -> float:
+    """The master loses its power with one message that the slave has."""
+    journal = an_election().sent(0).copied(1).at_s(190)
+    journal.note(MASTER, PowerLost(0, 0, RECORD_BYTES, ()))
+    if elects:
+        journal.elects()
+    return journal.ends().judged().metrics["only_at_slaves"]
+
+
+def test_an_elected_slave_gives_the_messages_that_the_master_lost_with_its_power() -> None:
+    assert only_at_slaves(elects=False) == 1
+    assert only_at_slaves(elects=True) == 0
