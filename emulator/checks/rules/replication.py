@@ -210,8 +210,8 @@ class LostWithMasters(Checker):
         Metric(
             "only_at_slaves",
             "messages",
-            "acknowledged, lost by their master with the power, and in the log of a slave that is not "
-            "elected",
+            "acknowledged, lost by their master with the power, and in the log of a slave that is "
+            "not elected",
             "node",
         ),
         Metric(
