@@ -49,6 +49,17 @@ MOVES = ("moves_leave", "necessary_leave", "moves_join", "necessary_join")
 OVER_BROKERS = ("read_only_mean_share", "read_only_least_share", "read_only_most_share")
 RUN_METRICS = ("no_load_s", "settle_s")
 SEND_METRICS = ("send_ms_mean", "broker_share_ill", "broker_share_well", "failed_sends")
+MODE_METRICS = (
+    "write_pause_s",
+    "read_pause_s.archive",
+    "failed_sends",
+    "unsafe_sends",
+    "lost_with_masters",
+    "lost_with_power",
+    "only_at_slaves",
+    "duplicates.billing",
+)
+DEATHS = "--vary dies_s=75,81,87,93,99 --vary fault=kill,hang,power_off,cut_off,link"
 STUDIES: Mapping[str, Mapping[str, FinishedSweep]] = {  # by page: sweeps by name
     "skew": {
         "skew-even": FinishedSweep(
@@ -124,6 +135,25 @@ STUDIES: Mapping[str, Mapping[str, FinishedSweep]] = {  # by page: sweeps by nam
             "--vary members=4,8 --vary read_only=first,middle,last --set brokers=3 "
             "--set leaves=true --set backlog=true",
             RUN_METRICS,
+        ),
+    },
+    "modes": {
+        "modes-4.9.7": FinishedSweep(
+            f"a_master_dies --seeds 1..1 --vary mode=async,sync --vary slaves=1,2 {DEATHS} "
+            "--set release=4.9.7",
+            MODE_METRICS,
+        ),
+        "modes-5.3.3": FinishedSweep(
+            "a_master_dies --seeds 1..1 --vary mode=async,sync,acting,controller,controller_acks "
+            f"--vary slaves=1,2 {DEATHS} --set release=5.3.3",
+            MODE_METRICS,
+        ),
+        "modes-behind": FinishedSweep(
+            "a_master_dies --seeds 1..1 "
+            "--vary mode=async,acting,controller,controller_acks,controller_unclean "
+            "--vary fault=kill,power_off --vary dies_s=75,81,87,93,99 --set release=5.3.3 "
+            "--set behind_s=30",
+            MODE_METRICS,
         ),
     },
     "penalties": {

@@ -11,15 +11,15 @@ from html import escape
 from typing import NamedTuple
 
 from docs.generate.penalty_formula import share_of_spells
+from docs.generate.study_bars import modes_picture
 from docs.generate.study_data import one, pooled
 from docs.generate.study_parts import EVEN, RING, STRATEGIES, half
 from docs.generate.study_penalties import DRAWN_WELL_S, FLAPS, PENALTY_S, SLOW_S, WELL_S
+from docs.generate.study_svg import COLOURS, FAINT, GRID, svg_text
 
 WIDTH, HEIGHT = 900, 360
 TOP, LEFT, GAP, RIGHT = 64, 56, 34, 16
 HEAD, FOOT = TOP + 18, HEIGHT - 52  # of the y axis
-INK, FAINT, GRID = "#1f2328", "#59626d", "#e3e6ea"
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#6b5b00")
 DASHES = ("", "7 4", "2 3", "9 3 2 3")
 POINT = 4.0  # half the size of a mark
 
@@ -128,6 +128,7 @@ PICTURES: Mapping[str, Callable[[], str]] = {
     "skew": skew_picture,
     "idle": idle_picture,
     "penalties": penalties_picture,
+    "modes": modes_picture,
 }
 
 
@@ -226,18 +227,3 @@ def _mark(x: float, y: float, style: int) -> str:
         f'<path d="{cross}" {pen} fill="none"/>',
     )
     return shapes[style]
-
-
-def svg_text(
-    x: float,
-    y: float,
-    text: str,
-    *,
-    anchor: str = "start",
-    fill: str = INK,
-    size: int = 12,
-    weight: str = "normal",
-) -> str:
-    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
-    look = f'fill="{fill}" font-size="{size}" font-weight="{weight}"'
-    return f"<text {place} {look}>{escape(text)}</text>"
