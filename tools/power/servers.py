@@ -275,11 +275,11 @@ _CONSUMING = (
         file=OFFSETS,
         function="ConsumerOffsets._store",
         old="""queues[queue_id] = offset
-        self._changed(now_ms)""",
+        self._changed()""",
         new="""is_new = queue_id not in queues
         queues[queue_id] = offset
         if is_new:
-            self._changed(now_ms)""",
+            self._changed()""",
         invariants=("server 22",),
     ),
     Bug(

@@ -79,6 +79,6 @@ def is_running(pid: int) -> bool:
     """False if the process has ended, also if its parent has not waited for it (a zombie)."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second if it ends while it is read
         return False
     return stat.rpartition(")")[2].split()[0] != "Z"
