@@ -43,7 +43,7 @@ BEHIND = (
     ModeShown("modes-behind", "controller_unclean", "controller, enableElectUncleanMaster"),
 )
 WRITES, READS = "write_pause_s", "read_pause_s.archive"
-DOUBLED, FAILED = "duplicates.billing", "failed_sends"
+DUPLICATES, FAILED = "duplicates.billing", "failed_sends"
 GONE, AT_SLAVES = "lost_with_masters", "only_at_slaves"
 
 
@@ -110,7 +110,7 @@ SECTIONS = {
     "writes": _by_fault(WRITES),
     "reads": _by_fault(READS),
     "lost": lost_text,
-    "doubled": _by_fault(DOUBLED),
+    "duplicates": _by_fault(DUPLICATES),
     "failed": _by_fault(FAILED),
     "two-slaves": _by_fault(WRITES, slaves=2),
     "behind": behind_text,

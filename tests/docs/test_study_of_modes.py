@@ -7,7 +7,7 @@ import pytest
 from docs.generate.study_data import Pool, pooled
 from docs.generate.study_modes import (
     AT_SLAVES,
-    DOUBLED,
+    DUPLICATES,
     FAILED,
     FAULTS,
     GONE,
@@ -86,10 +86,10 @@ def test_a_clean_election_waits_for_a_slave_that_is_behind(mode) -> None:
     assert (lost.least, lost.most) == (600, 600)
 
 
-def test_a_hang_doubles_messages_unless_the_master_is_replaced() -> None:
-    alone = of(DOUBLED, "async", "hang")
+def test_a_hang_duplicates_messages_unless_the_master_is_replaced() -> None:
+    alone = of(DUPLICATES, "async", "hang")
     assert (round(alone.mean), round(of(FAILED, "async", "hang").mean)) == (2290, 1145)
-    assert [of(DOUBLED, mode, "hang").most for mode in ELECTED] == [0, 0]
+    assert [of(DUPLICATES, mode, "hang").most for mode in ELECTED] == [0, 0]
 
 
 def test_a_slave_that_is_cut_off_stops_the_writes_that_wait_for_it() -> None:
