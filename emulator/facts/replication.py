@@ -6,6 +6,16 @@ from typing import ClassVar
 
 from rocketmq_emulator.facts.fact import Fact, Severity
 
+# Tables that a slave copies from its master, and a returning master from its slave; others have
+# no rule yet.
+TOPICS_TABLE = "topics"
+CONSUMER_OFFSETS_TABLE = "consumer offsets"
+DELAY_OFFSETS_TABLE = "delay offsets"
+TIMER_CHECKPOINT_TABLE = "timer checkpoint"
+
+# Reasons of MasterDisconnected.
+NO_COMMON_EPOCH = "its log and its master's cannot be made equal"
+
 # At a master --------------------------------------------------------------------------
 
 

@@ -57,12 +57,12 @@ class NameServerProcessSettings(Settings):
             self.given.setdefault("release", ControllerConfig().release)
         elif "controller_in_namesrv" in self.given:
             self.ignored = [*dict.fromkeys((*self.ignored, *self._theirs_alone))]
-        else:
-            for name, where in self._theirs_alone.items():
-                raise BadSetting(
-                    f"{where}: {name} is a setting of a controller, not of a NameServer: "
-                    f"{ENABLE}=true runs one in the NameServer's process"
-                )
+        elif self._theirs_alone:
+            name, where = next(iter(self._theirs_alone.items()))
+            raise BadSetting(
+                f"{where}: {name} is a setting of a controller, not of a NameServer: "
+                f"{ENABLE}=true runs one in the NameServer's process"
+            )
         config = super().config()
         assert isinstance(config, NameServerConfig)
         return config

@@ -6,7 +6,6 @@ Each raises ``ValueError`` with the rest of a sentence that begins with the sett
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from rocketmq_emulator.protocol.messages.delay_levels import parse_delay_levels
 from rocketmq_emulator.protocol.versions import BROKER_IDS_APPLIED
@@ -58,26 +57,9 @@ def release_with_controller(text: str) -> None:
         )
 
 
-class ControllerKind(Protocol):
-    """What ``ControllerConfig`` says of the kind of a controller."""
-
-    @property
-    def controller_type(self) -> str:
-        """DLedger or jRaft."""
-
-    @property
-    def parsed_release(self) -> Release:
-        """The release as a value that compares."""
-
-
-def has_controller_type(config: ControllerKind) -> bool:
-    """Whether the release has controllers of this type.  Upstream: ControllerConfig."""
-    return config.controller_type != "jRaft" or config.parsed_release >= JRAFT_CONTROLLERS
-
-
 NEEDS_JRAFT = Relation(
     ("controller_type", "release"),
-    has_controller_type,
+    lambda config: config.controller_type != "jRaft" or config.parsed_release >= JRAFT_CONTROLLERS,
     f"{{controller_type}} needs the release {JRAFT_CONTROLLERS} or a later one, not {{release}}",
 )
 

@@ -323,9 +323,7 @@ class NameServerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_
     need_wait_for_service: bool = False  # NamesrvConfig (5.1)
     wait_for_service_ms: int = 45_000  # NamesrvConfig.waitSecondsForService (5.1)
     config_black_list: str = ""  # NamesrvConfig.configBlackList
-    controller_in_namesrv: bool = (
-        False  # NamesrvConfig.enableControllerInNamesrv (5.0): `rmqemu nameserver` only
-    )
+    controller_in_namesrv: bool = False  # NamesrvConfig.enableControllerInNamesrv (5.0)
     store: str = ""  # ours: folder of kvConfig.json; empty = in memory
     brokers_max: int = 10_000  # ours, as are the next two
     topics_max: int = 500_000

@@ -108,7 +108,7 @@ async def a_slave_misses_an_epoch(run: Run, restarted: bool = False) -> None:
     it elects the same master again, in a new epoch.  Slaves that stay connected copy on, but the
     master still names the old epoch.  One that connects again learns the new one.  That one lags,
     the master is killed, and the controller compares epochs first: it elects the slave with less.
-    What is lost a slave had.  If that slave is restarted, too, it knows the epoch, and is elected
+    A slave had the lost messages.  If it is restarted too, it knows the epoch, and is elected
     (restarted).  All releases with controllers do this; upstream mended it after 5.3.3 (#9690).
     """
     await run.cluster(topics={"orders": 1}, **{**ELECTED, "slaves": 2})

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from benchmarks.clusters import Cluster
 from benchmarks.real_cluster import Server, fetched_jars, free_ports, launched
+from benchmarks.stream import Stream
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.requests.admin import CreateTopicRequest
 
 FILE_BYTES = 8 * 1024 * 1024  # of the log of both: a slave's must be of its master's size
 
@@ -43,3 +46,19 @@ def real_slave(
     finally:
         process.kill()
         process.wait()
+
+
+def create_topic(address: str, topic: str, attributes: str | None = None) -> None:
+    """Create *topic* with one queue at the broker at *address*, as a tool does."""
+    request = CreateTopicRequest(
+        topic=topic,
+        default_topic="TBW102",
+        read_queue_nums=1,
+        write_queue_nums=1,
+        perm=6,
+        topic_filter_type="SINGLE_TAG",
+        topic_sys_flag=0,
+        attributes=attributes,
+    )
+    with Stream(address) as stream:
+        stream.ask(catalog.UPDATE_AND_CREATE_TOPIC, request)

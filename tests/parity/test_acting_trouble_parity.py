@@ -24,7 +24,6 @@ from rocketmq_emulator.protocol.bodies.groups import SubscriptionGroupConfig
 from rocketmq_emulator.protocol.bodies.routes import KVTable
 from rocketmq_emulator.protocol.bodies.topics import TopicConfigSerializeWrapper
 from rocketmq_emulator.protocol.fields import Header
-from rocketmq_emulator.protocol.requests.admin import CreateTopicRequest
 from rocketmq_emulator.protocol.requests.offsets import (
     GetMaxOffsetRequest,
     OffsetReply,
@@ -35,7 +34,7 @@ from rocketmq_emulator.protocol.requests.pulling import PullMessageRequest
 from rocketmq_emulator.protocol.requests.sending import SendMessageRequest
 from rocketmq_emulator.protocol.rpc import AnyRpc
 from rocketmq_emulator.settings.releases import known_release
-from tests.parity.real_slave import FILE_BYTES, real_slave
+from tests.parity.real_slave import FILE_BYTES, create_topic, real_slave
 
 pytestmark = pytest.mark.parity
 RELEASE = "5.3.3"
@@ -137,7 +136,7 @@ def made(tmp_path: Path) -> Iterator[Callable[..., Acting]]:
             script = str(ROOT / "benchmarks" / "real_cluster.py")
             command = [sys.executable, script, "--version", RELEASE, "--brokers", str(brokers)]
             cluster = stack.enter_context(running([*command, "--heap", "400m", *words]))
-            create_topic(cluster)
+            create_topic_and_group(cluster)
             slave = stack.enter_context(real_slave(cluster, RELEASE, tmp_path, given))
             found = Acting(cluster, slave)
             wait_until(lambda: bool(found.figures(slave)), lambda: slave)
@@ -146,21 +145,10 @@ def made(tmp_path: Path) -> Iterator[Callable[..., Acting]]:
         yield acting
 
 
-def create_topic(cluster: Cluster) -> None:
+def create_topic_and_group(cluster: Cluster) -> None:
     for address in cluster.brokers.values():
+        create_topic(address, TOPIC)
         with Stream(address) as stream:
-            stream.ask(
-                catalog.UPDATE_AND_CREATE_TOPIC,
-                CreateTopicRequest(
-                    topic=TOPIC,
-                    default_topic="TBW102",
-                    read_queue_nums=1,
-                    write_queue_nums=1,
-                    perm=6,
-                    topic_filter_type="SINGLE_TAG",
-                    topic_sys_flag=0,
-                ),
-            )
             body = encode_body(SubscriptionGroupConfig(group_name=GROUP), known_release("4.9.7"))
             stream.ask(catalog.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, Header(), body)
 
@@ -239,6 +227,7 @@ def test_a_returning_master_takes_the_older_offsets_of_its_slave(made) -> None:
     wait_until(
         lambda: acting.committed(acting.master) == 1, lambda: acting.committed(acting.master)
     )
+    assert acting.committed(acting.slave) == 1
 
 
 def test_without_another_master_open_half_messages_are_skipped(made) -> None:

@@ -28,13 +28,13 @@ from rocketmq_emulator.protocol.bodies.routes import KVTable
 from rocketmq_emulator.protocol.bodies.topics import TopicConfigSerializeWrapper
 from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.protocol.messages.message_ids import position_of
-from rocketmq_emulator.protocol.requests.admin import CreateTopicRequest
 from rocketmq_emulator.protocol.requests.controller import (
     GetReplicaInfoReply,
     GetReplicaInfoRequest,
 )
 from rocketmq_emulator.protocol.requests.pulling import ViewMessageRequest
 from rocketmq_emulator.sync import Producer
+from tests.parity.real_slave import create_topic
 from tests.parity.test_replication_parity import wait_until_it_accepts
 
 pytestmark = pytest.mark.parity
@@ -239,7 +239,7 @@ def test_a_hung_slave_leaves_the_set_in_twenty_seconds(made) -> None:
     wait_until(lambda: len(elected.in_sync()) == 2, elected.replica_info)
 
 
-# What is lost -----------------------------------------------------------------------------
+# Lost messages ----------------------------------------------------------------------------
 
 
 def test_an_election_loses_what_the_slave_lacks(made) -> None:
@@ -270,19 +270,7 @@ def test_with_all_acks_a_send_waits_for_the_slave(made) -> None:
 def test_a_topic_that_was_not_copied_is_lost_with_its_master(made) -> None:
     """a_topic_is_lost_with_its_master."""
     elected = made()
-    with Stream(elected.first) as stream:
-        stream.ask(
-            catalog.UPDATE_AND_CREATE_TOPIC,
-            CreateTopicRequest(
-                topic=TOPIC,
-                default_topic="TBW102",
-                read_queue_nums=1,
-                write_queue_nums=1,
-                perm=6,
-                topic_filter_type="SINGLE_TAG",
-                topic_sys_flag=0,
-            ),
-        )
+    create_topic(elected.first, TOPIC)
     elected.act("kill", elected.first)
     wait_until(lambda: elected.master() == elected.other, elected.replica_info)
     assert TOPIC not in topics(elected.other)

@@ -34,7 +34,6 @@ from rocketmq_emulator.protocol.bodies.routes import KVTable
 from rocketmq_emulator.protocol.bodies.topics import TopicConfigSerializeWrapper
 from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.protocol.replication import encode_report
-from rocketmq_emulator.protocol.requests.admin import CreateTopicRequest
 from rocketmq_emulator.protocol.requests.offsets import (
     OffsetReply,
     QueryConsumerOffsetRequest,
@@ -42,6 +41,7 @@ from rocketmq_emulator.protocol.requests.offsets import (
 )
 from rocketmq_emulator.settings.releases import known_release
 from rocketmq_emulator.sync import Producer
+from tests.parity.real_slave import create_topic
 from tests.parity.test_replication_parity import wait_until_it_accepts
 
 pytestmark = pytest.mark.parity
@@ -319,10 +319,10 @@ def test_a_topic_with_attributes_is_missing_at_a_slave_of_5(release: str, pairs)
     """a_topic_with_attributes_is_not_copied; brokers of 4.9 have no attributes."""
     pair = pairs(release)
     pair.start("master")
-    create(pair, "plain")
+    create_topic(pair.address("master"), "plain")
     pair.start("slave")
     wait_until_known(pair, "plain")
-    create(pair, "typed", attributes="+message.type=FIFO")
+    create_topic(pair.address("master"), "typed", attributes="+message.type=FIFO")
     assert "typed" in pair.topics("master")
     if release == "4.9.7":
         wait_until_known(pair, "typed")
@@ -332,18 +332,3 @@ def test_a_topic_with_attributes_is_missing_at_a_slave_of_5(release: str, pairs)
 
 def wait_until_known(pair: Pair, topic: str) -> None:
     wait_until(lambda: topic in pair.topics("slave"), lambda: pair.topics("slave"), STEP_S_MAX)
-
-
-def create(pair: Pair, name: str, attributes: str | None = None) -> None:
-    request = CreateTopicRequest(
-        topic=name,
-        default_topic="TBW102",
-        read_queue_nums=1,
-        write_queue_nums=1,
-        perm=6,
-        topic_filter_type="SINGLE_TAG",
-        topic_sys_flag=0,
-        attributes=attributes,
-    )
-    with Stream(pair.address("master")) as stream:
-        stream.ask(catalog.UPDATE_AND_CREATE_TOPIC, request)

@@ -29,6 +29,11 @@ from rocketmq_emulator.facts import (
     PreOnlineEnded,
     PreOnlineWaiting,
 )
+from rocketmq_emulator.facts.replication import (
+    CONSUMER_OFFSETS_TABLE,
+    DELAY_OFFSETS_TABLE,
+    TIMER_CHECKPOINT_TABLE,
+)
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.body import decode_unlimited_body
 from rocketmq_emulator.protocol.bodies.offsets import ConsumerOffsetSerializeWrapper
@@ -225,7 +230,7 @@ def _take_timers(broker: Broker, body: bytes, _now_ms: int) -> bool | None:
 
 
 TABLES = (
-    _Table("delay offsets", catalog.GET_ALL_DELAY_OFFSET, False, _take_delays),
-    _Table("consumer offsets", catalog.GET_ALL_CONSUMER_OFFSET, False, _take_offsets),
-    _Table("timer checkpoint", catalog.GET_TIMER_CHECK_POINT, True, _take_timers),
+    _Table(DELAY_OFFSETS_TABLE, catalog.GET_ALL_DELAY_OFFSET, False, _take_delays),
+    _Table(CONSUMER_OFFSETS_TABLE, catalog.GET_ALL_CONSUMER_OFFSET, False, _take_offsets),
+    _Table(TIMER_CHECKPOINT_TABLE, catalog.GET_TIMER_CHECK_POINT, True, _take_timers),
 )

@@ -25,6 +25,7 @@ from rocketmq_emulator.facts import (
     MasterConnected,
     NoConsistentPoint,
 )
+from rocketmq_emulator.facts.replication import NO_COMMON_EPOCH
 from rocketmq_emulator.protocol.auto_switch import (
     HAConnectionState,
     MasterHandshake,
@@ -210,7 +211,7 @@ class AutoSwitchHaClient(HaClient):
 
     def _end_stuck(self) -> None:
         self._closing = None
-        self._end("its log and its master's cannot be made equal")
+        self._end(NO_COMMON_EPOCH)
 
     # The log --------------------------------------------------------------------------
 

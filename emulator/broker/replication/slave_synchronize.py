@@ -23,6 +23,12 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from rocketmq_emulator.broker.store.timer_wheel import decode_sent_checkpoint
 from rocketmq_emulator.facts import MetadataSynced, MetadataSyncFailed
+from rocketmq_emulator.facts.replication import (
+    CONSUMER_OFFSETS_TABLE,
+    DELAY_OFFSETS_TABLE,
+    TIMER_CHECKPOINT_TABLE,
+    TOPICS_TABLE,
+)
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.body import decode_unlimited_body
 from rocketmq_emulator.protocol.bodies.groups import (
@@ -241,9 +247,9 @@ def _replace_timer_checkpoint(slave: SlaveSynchronize, body: bytes, _now_ms: int
 
 
 STEPS = (  # of every release, in upstream's order: SlaveSynchronize.syncAll
-    SyncStep("topics", catalog.GET_ALL_TOPIC_CONFIG, _replace_topics, is_on_vip_port=True),
-    SyncStep("consumer offsets", catalog.GET_ALL_CONSUMER_OFFSET, _replace_offsets),
-    SyncStep("delay offsets", catalog.GET_ALL_DELAY_OFFSET, _replace_delays),
+    SyncStep(TOPICS_TABLE, catalog.GET_ALL_TOPIC_CONFIG, _replace_topics, is_on_vip_port=True),
+    SyncStep(CONSUMER_OFFSETS_TABLE, catalog.GET_ALL_CONSUMER_OFFSET, _replace_offsets),
+    SyncStep(DELAY_OFFSETS_TABLE, catalog.GET_ALL_DELAY_OFFSET, _replace_delays),
     SyncStep("groups", catalog.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, _replace_groups),
 )
 REQUEST_MODES = SyncStep(
@@ -253,7 +259,7 @@ TIMER_METRICS = SyncStep(
     "timer metrics", catalog.GET_TIMER_METRICS, _replace_timer_metrics, is_on_vip_port=True
 )
 TIMER_CHECKPOINT = SyncStep(
-    "timer checkpoint",
+    TIMER_CHECKPOINT_TABLE,
     catalog.GET_TIMER_CHECK_POINT,
     _replace_timer_checkpoint,
     is_on_vip_port=True,

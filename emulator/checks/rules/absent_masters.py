@@ -12,6 +12,7 @@ from typing import NamedTuple
 from rocketmq_emulator.checks.rules.failover import STORED
 from rocketmq_emulator.checks.state.checker import Checker, CheckerContext, Metric, key_of
 from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING
+from rocketmq_emulator.checks.state.replicas import CALL_US_MAX
 from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
     BrokerExpired,
@@ -38,10 +39,9 @@ from rocketmq_emulator.facts import (
     SlaveConnected,
 )
 from rocketmq_emulator.facts.journal import Entry, EntryKey
+from rocketmq_emulator.facts.replication import CONSUMER_OFFSETS_TABLE
 
-OFFSETS = "consumer offsets"  # MetadataSynced.table
 SILENT = "nothing was heard"  # the reason of a slave that leaves a silent master
-CALL_US_MAX = 3_000_000  # of a copy: BrokerOuterAPI, and of a consumer's query
 
 
 class OneMaster(Checker):
@@ -174,7 +174,7 @@ class OffsetsAreCopied(Checker):
     def _synced(self, fact: MetadataSynced, entry: Entry) -> None:
         """The slave has what its master had when it answered: in the last 3 s."""
         slave = self.cluster.replicas.slaves.get(entry.node)
-        if slave is None or fact.table != OFFSETS:
+        if slave is None or fact.table != CONSUMER_OFFSETS_TABLE:
             return
         own = self._copied.setdefault(entry.node, {})
         since_us = entry.mono_us - CALL_US_MAX

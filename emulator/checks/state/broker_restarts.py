@@ -33,6 +33,7 @@ from rocketmq_emulator.facts import (
     TopicDeleted,
 )
 from rocketmq_emulator.facts.journal import Entry, EntryKey
+from rocketmq_emulator.facts.replication import DELAY_OFFSETS_TABLE
 from rocketmq_emulator.protocol.messages.names import TRANS_HALF_TOPIC
 
 RECORD_BYTES_MIN = 91  # of a record without topic, body and properties (CommitLog.calMsgLength)
@@ -220,7 +221,6 @@ class LogEnds:
 DELIVERIES_MAX = 100_000  # delivered messages that are kept
 DUE_US = 1_500_000  # precision of due times in a broker and in the journal
 FORGOTTEN_US = 25_000_000
-DELAY_OFFSETS = "delay offsets"  # MetadataSynced.table
 NEVER_US = 1 << 62  # when a process ends that has not
 
 
@@ -283,5 +283,5 @@ class Deliveries:
         since_us = until_us - FORGOTTEN_US + 1
         master = self._cluster.replicas.of(entry.node)
         if master is not None and master.elected is not None and master.elected_us == until_us:
-            since_us = master.elected.knows_to_us(DELAY_OFFSETS)
+            since_us = master.elected.knows_to_us(DELAY_OFFSETS_TABLE)
         return next((at for at in delivered_at_us if since_us <= at <= until_us), None)

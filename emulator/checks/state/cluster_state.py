@@ -36,11 +36,11 @@ from rocketmq_emulator.facts import (
     TopicCreated,
 )
 from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.facts.replication import TOPICS_TABLE
 from rocketmq_emulator.protocol.messages.subscription import SQL92, typed_expression
 
 PRODUCERS_MAX = 100_000  # of a load
 EVERYTHING = ("", "*")  # expressions that match every message
-TOPICS = "topics"  # MetadataSynced.table
 TAGS_SINCE = 3  # schema
 SUBSCRIBED_US = 180_000_000  # until the subscription of a silently ended member is removed
 Wanted: TypeAlias = Literal["all", "some", "none"]
@@ -368,7 +368,7 @@ class ClusterState(Disturbances):
             self.topics.table()[type(fact)](fact, entry)
 
     def _synced(self, fact: MetadataSynced, entry: Entry) -> None:
-        if fact.table == TOPICS and self.replicas.may_be_elected(entry.node):
+        if fact.table == TOPICS_TABLE and self.replicas.may_be_elected(entry.node):
             self.topics.copied(entry.node, name_of(entry.node))
 
     def _run_ended(self, fact: RunEnded, entry: Entry) -> None:

@@ -39,12 +39,20 @@ from rocketmq_emulator.facts import (
     TransactionChecked,
 )
 from rocketmq_emulator.facts.journal import Entry, EntryKey
+from rocketmq_emulator.facts.replication import (
+    CONSUMER_OFFSETS_TABLE,
+    DELAY_OFFSETS_TABLE,
+    TIMER_CHECKPOINT_TABLE,
+)
 
 K = TypeVar("K")
 V = TypeVar("V")
 KEYS_MAX = 100_000
-IS_SCHEDULED = {"delay offsets": True, "timer checkpoint": False}  # by MetadataTakenBack.table
-HALF_PROGRESS = "consumer offsets"  # they have that of the half topic
+IS_SCHEDULED = {
+    DELAY_OFFSETS_TABLE: True,
+    TIMER_CHECKPOINT_TABLE: False,
+}  # by MetadataTakenBack.table
+HALF_PROGRESS = CONSUMER_OFFSETS_TABLE  # they have that of the half topic
 SENT_ON = ("topic", "retry")  # kinds of topics to which a bridge sends
 ROUTES_US = 35_000_000  # clients poll routes every 30 s
 EARLY_US_MAX = 1_000_000  # times are stored in seconds in between

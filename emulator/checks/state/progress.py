@@ -28,6 +28,7 @@ from rocketmq_emulator.checks.state.queue_records import (
     QueueReading,
     QueueRecords,
 )
+from rocketmq_emulator.checks.state.replicas import CALL_US_MAX
 from rocketmq_emulator.checks.state.stored_messages import StoredMessages, skip_unwanted
 from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
@@ -54,10 +55,9 @@ from rocketmq_emulator.facts import (
     SeekRequested,
 )
 from rocketmq_emulator.facts.journal import Entry, EntryKey
+from rocketmq_emulator.facts.replication import CONSUMER_OFFSETS_TABLE
 
-CONSUMER_OFFSETS = "consumer offsets"  # MetadataSynced.table, MetadataTakenBack.table
 GIVEN_US = 10_000_000  # after a release a listener gets no more messages of the queue
-COPIED_US = 3_000_000  # a slave's copy has what its master had in the call: BrokerOuterAPI
 LOCAL_WRITTEN_US = 6_000_000  # a broadcasting member writes its offsets every 5 s
 NEVER_US = -1
 ROUTINE_CODES = (0, 19, 20)  # found, no new message, no message that the group wants
@@ -442,7 +442,7 @@ class Progress:
         """An elected slave has the offsets that it copied last."""
         master = self._cluster.replicas.moved()
         if master is not None and master.elected is not None:
-            since_us = master.elected.knows_to_us(CONSUMER_OFFSETS)
+            since_us = master.elected.knows_to_us(CONSUMER_OFFSETS_TABLE)
             self._restore(entry.node, since_us, entry.mono_us)
 
     def _restore(self, broker: str, since_us: int, now_us: int) -> None:
@@ -452,9 +452,9 @@ class Progress:
     def _offsets_copied(self, fact: MetadataSynced, entry: Entry) -> None:
         """A slave has the offsets that its master had during the call."""
         slave = self._cluster.replicas.slaves.get(entry.node)
-        if slave is None or fact.table != CONSUMER_OFFSETS:
+        if slave is None or fact.table != CONSUMER_OFFSETS_TABLE:
             return
-        since_us = entry.mono_us - COPIED_US
+        since_us = entry.mono_us - CALL_US_MAX
         self._copied[entry.node] = [
             (reading, reading.reported_offsets.lowest_since(since_us))
             for reading in self._readings_at(slave.master)
@@ -466,7 +466,7 @@ class Progress:
 
         Upstream: BrokerPreOnlineService.syncMetadataReverse.
         """
-        if fact.table != CONSUMER_OFFSETS or not fact.is_taken:
+        if fact.table != CONSUMER_OFFSETS_TABLE or not fact.is_taken:
             return
         for name, slave in self._cluster.replicas.slaves.items():
             if slave.master == entry.node:

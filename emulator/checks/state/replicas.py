@@ -34,9 +34,9 @@ from rocketmq_emulator.facts import (
     StoreOpened,
 )
 from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.facts.replication import NO_COMMON_EPOCH
 
-CALL_US_MAX = 3_000_000  # of a slave's copy of a table: BrokerOuterAPI
-NO_COMMON_EPOCH = "its log and its master's cannot be made equal"  # MasterDisconnected.reason
+CALL_US_MAX = 3_000_000  # of a copy of a table (BrokerOuterAPI), and of a consumer's query
 WRITTEN_US = 25_000_000  # a master's tables are on its disk after that time, at the latest
 
 

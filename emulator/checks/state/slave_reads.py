@@ -47,7 +47,8 @@ class SlaveReads:
         if not fact.message_count:
             return
         if entry.node == fact.queue.broker:
-            self._answered_at_master(fact)
+            if self._cluster.replicas.slaves or self._locked_us:
+                self._answered_at_master(fact)
             return
         slave = self._cluster.replicas.slaves.get(entry.node)
         records = self._queues.get(fact.queue)
