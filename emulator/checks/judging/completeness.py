@@ -461,7 +461,9 @@ class TruncatedJournals:
             if len(key) != KEY_CHARS or not node:
                 continue
             for records, offset in places:
-                if records.topic_kind == "topic" and (at_us := records.stored_us(offset)):
+                # Another message has the place of one that was lost.
+                is_there = records.topic_kind == "topic" and records.key_at(offset) == key
+                if is_there and (at_us := records.stored_us(offset)):
                     stored[node] = max(stored.get(node, (0, "")), (at_us, records.queue.broker))
         for node, (at_us, broker) in stored.items():
             if self._is_behind(last.get(node), (node, broker), at_us, ACK_NOTED_US):

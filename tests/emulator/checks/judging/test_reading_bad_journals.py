@@ -18,6 +18,7 @@ from rocketmq_emulator.checks.judging.table import ALL
 from rocketmq_emulator.checks.state.violation import Judgement
 from rocketmq_emulator.cluster.fault_values import Kill, PowerOff, Stop
 from rocketmq_emulator.facts import (
+    ConnectionClosed,
     Fact,
     FactsLeftOut,
     FaultBegan,
@@ -25,6 +26,7 @@ from rocketmq_emulator.facts import (
     MessageSent,
     MessageStored,
     NodeStarted,
+    PowerLost,
     RunEnded,
     RunStarted,
     SendAttempted,
@@ -33,6 +35,7 @@ from rocketmq_emulator.facts.journal import Entry, encode_entry
 from rocketmq_emulator.scenarios.plan.plan import Mark, Step
 from rocketmq_emulator.scenarios.plan.result import RunResult, result_of, unproven
 from rocketmq_emulator.scenarios.running.virtual_run import VirtualRun
+from tests.support.checks.small_journals import RECORD_BYTES, AJournal
 from tests.support.scenarios.running_plans import a_plan
 
 SEED = 5
@@ -383,6 +386,17 @@ def test_sends_that_a_fault_held_up_may_be_stored_after_their_producer_has_close
     at = next(at for at, entry in enumerate(kept) if entry.mono_us > last_us)
     with_a_fault = numbered([*kept[:at], stall, other, *kept[at:]])
     assert not [text for text in judge(with_a_fault).incomplete if node in text]
+
+
+@pytest.mark.parametrize("is_same", [False, True])
+def test_another_message_in_the_place_of_a_lost_one_is_not_its_producers(is_same: bool) -> None:
+    keys = [f"{process}00000003EE59F721AA47B7{'0' * 8}{n}" for process, n in ("A0", "A1", "B0")]
+    journal = AJournal().runs().store().sent(0, key=keys[0]).stored(1, key=keys[1])
+    journal.note("broker-a", PowerLost(RECORD_BYTES, RECORD_BYTES, 2 * RECORD_BYTES, ())).store()
+    journal.at_s(10).note("producer", ConnectionClosed("10.0.0.1:10911", "closed here"))
+    journal.at_s(60).stored(1, key=keys[1 if is_same else 2]).ends()
+    named = "the journal of producer ends at " in str(journal.judged().incomplete)
+    assert named == is_same
 
 
 def test_a_member_that_commits_and_consumes_nothing_breaks_a_rule_if_it_notes_other_things() -> (
