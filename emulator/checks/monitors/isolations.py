@@ -7,7 +7,7 @@ does.  Judged are producers whose load is synchronous by the plan, by the table 
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from rocketmq_emulator.checks.monitors.monitor import LoadMonitor
 from rocketmq_emulator.checks.monitors.registering import ROUTE_US
@@ -21,6 +21,7 @@ from rocketmq_emulator.protocol.flags import is_writeable
 PENALTIES_ARE_SHORT = (5, 1, 4)
 CLOCK_MS = 2  # clocks are read in milliseconds
 CLOCK_US = CLOCK_MS * 1_000
+SEND_US_MAX = 60_000_000  # a longer send is compared with fewer isolations
 FAILED_LATENCY_MS_OLD, FAILED_LATENCY_MS = 30_000, 10_000  # latency of a failure
 # Latency of an attempt in ms, at least: how long the broker is avoided, in ms.
 PENALTIES_LONG = {
@@ -194,6 +195,9 @@ class _LastAttempt(NamedTuple):
         return f"took {self.fact.took_ms} ms" if is_ok else "failed"
 
 
+_Isolations: TypeAlias = dict[str, tuple[int, EntryKey]]  # by broker: until when, and its fact
+
+
 class IsolatedBrokersAreAvoided(LoadMonitor):
     """Client invariants 18 and 19: MQFaultStrategy.selectOneMessageQueue."""
 
@@ -207,8 +211,9 @@ class IsolatedBrokersAreAvoided(LoadMonitor):
 
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
-        self._isolations: dict[str, dict[str, tuple[int, EntryKey]]] = {}  # until when
-        self._routes: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._isolations: dict[str, _Isolations] = {}  # by producer
+        # By producer and topic: brokers of its route, and since when each is in it.
+        self._routes: dict[tuple[str, str], dict[str, int]] = {}
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -219,7 +224,12 @@ class IsolatedBrokersAreAvoided(LoadMonitor):
         }
 
     def _changed(self, fact: RouteChanged, entry: Entry) -> None:
-        self._routes[entry.node, fact.topic] = fact.brokers
+        before = self._routes.get((entry.node, fact.topic), {})
+        self._routes[entry.node, fact.topic] = {
+            broker: before.get(broker, entry.mono_us)
+            for broker in fact.brokers
+            if broker not in fact.without_master  # no producer sends to its queues
+        }
 
     def _isolated(self, fact: BrokerIsolated, entry: Entry) -> None:
         release = self.plan_release()
@@ -234,15 +244,25 @@ class IsolatedBrokersAreAvoided(LoadMonitor):
         if not isolations:
             return
         broker, began_us = fact.queue.broker, entry.mono_us - fact.took_ms * 1_000
-        others = set(self._routes.get((entry.node, fact.topic), ())) - isolations.keys()
+        route = self._routes.get((entry.node, fact.topic), {})
+        # Other sends of this producer may have ended since this one began.
+        rest = {each for each, (until_us, _) in isolations.items() if until_us >= began_us}
+        others = {each for each in route if route[each] <= began_us} - rest
         if fact.attempt == 1 and any(self._takes_sends(fact, each, entry) for each in others):
             self.count_tried()
-            if broker in isolations:
+            if broker in rest:
                 self._check(fact, began_us, isolations[broker], entry)
         if fact.outcome in STORED and self.plan_release() < PENALTIES_ARE_SHORT:
-            isolations.pop(broker, None)  # a fast answer ends it; a slow answer is a new one
-        for each in [each for each, (end_us, _) in isolations.items() if end_us < began_us]:
+            self._end(isolations, broker, entry)
+        old_us = entry.mono_us - SEND_US_MAX
+        for each in [each for each, (until_us, _) in isolations.items() if until_us < old_us]:
             del isolations[each]
+
+    def _end(self, isolations: _Isolations, broker: str, entry: Entry) -> None:
+        """A fast answer ends an isolation; a slow one is followed by a new one."""
+        if broker in isolations:
+            until_us, key = isolations[broker]
+            isolations[broker] = min(until_us, entry.mono_us - 1), key
 
     def _check(
         self, fact: SendAttempted, began_us: int, isolation: tuple[int, EntryKey], entry: Entry

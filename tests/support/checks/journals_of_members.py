@@ -358,6 +358,31 @@ def a_send_there_by_a_new_process(restarts: bool) -> AJournal:
     return attempt(journal.at_s(110), 1, Q0, "SEND_OK")
 
 
+def a_send_there_while_the_other_one_has(master: str) -> AJournal:
+    """Without *master* only slaves of broker-b are in the route."""
+    without = () if master else ("broker-b",)
+    journal = an_isolation_at_100_s().at_s(103)
+    journal.note("producer-1", RouteChanged("orders", ("broker-a", "broker-b"), without))
+    return attempt(journal.at_s(110), 1, Q0, "SEND_OK")
+
+
+def a_send_there_before_the_route_gets_the_other_one(took_ms: int) -> AJournal:
+    journal = an_isolation_at_100_s().at_s(103)
+    journal.note("producer-1", RouteChanged("orders", ("broker-a",))).at_s(112)
+    journal.note("producer-1", RouteChanged("orders", ("broker-a", "broker-b")))
+    sent = SendAttempted("orders", Q0, "k", 1, took_ms, "SEND_OK")
+    return journal.at_s(114).note("producer-1", sent)
+
+
+def a_send_there_while_the_other_one_rests_until_112_s(took_ms: int) -> AJournal:
+    """A send that began later, at the other one, ends before this one."""
+    journal = an_isolation_at_100_s().at_s(106)
+    journal.note("producer-1", BrokerIsolated("broker-b", 6_000))
+    attempt(journal.at_s(113), 1, Q_OF_B, "SEND_OK")
+    sent = SendAttempted("orders", Q0, "k", 1, took_ms, "SEND_OK")
+    return journal.at_s(114).note("producer-1", sent)
+
+
 def a_held_queue(last_pull_s: float) -> AJournal:
     journal = joined(a_cluster().consumer(ONE), ONE).claimed(ONE, Q0).at_s(last_pull_s)
     held = PullHeld("billing", Q0, 0, 1_700_000_000_000 + int(last_pull_s * 1_000), f"{ONE}:1", 1)
@@ -415,6 +440,9 @@ JOURNALS = (
     ("isolated_brokers_rest", a_send_there_where_the_other_one_has, 4, 6),
     ("isolated_brokers_rest", a_send_there_after_a_fast_answer_to, "4.9.7", "5.3.3"),
     ("isolated_brokers_rest", a_send_there_by_a_new_process, True, False),
+    ("isolated_brokers_rest", a_send_there_while_the_other_one_has, "", "a master"),
+    ("isolated_brokers_rest", a_send_there_before_the_route_gets_the_other_one, 3_000, 1_000),
+    ("isolated_brokers_rest", a_send_there_while_the_other_one_rests_until_112_s, 3_000, 1_000),
     ("sends_end", a_failed_send, True, False),
     ("sends_end", a_half_message_that_is_not_flushed, True, False),
     ("sends_end", a_send_that_is_stored_and_fails, True, False),
