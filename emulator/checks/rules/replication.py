@@ -83,6 +83,15 @@ def _is_retry(fact: Sent) -> bool:
     return fact.topic.startswith(RETRY_GROUP_TOPIC_PREFIX)
 
 
+def _is_counted_in_other_logs(master: MasterLog, end: int, wanted: int) -> bool:
+    """Whether slaves with other logs have reported as many bytes: no copy is promised then.
+
+    A slave reports only how long its log is.  Upstream: HAConnection.ReadSocketService.
+    """
+    longer = sum(slave.end >= end for slave in master.slaves.values())
+    return longer >= wanted or master.reported_beyond >= end
+
+
 class CopiesArePromised(Checker):
     """CommitLog.submitReplicaRequest (4.x), CommitLog.handleHA (5.x)."""
 
@@ -133,12 +142,10 @@ class CopiesArePromised(Checker):
             return
         began_us = entry.mono_us - fact.took_ms * 1_000
         if master is not None:
-            slaves = master.slaves.values()
-            longer = sum(slave.end >= end for slave in slaves)
-            if longer >= wanted or master.reported_beyond >= end:
+            if _is_counted_in_other_logs(master, end, wanted):
                 self.add_to_metric("excused_other_logs", 1, broker)
                 return
-            if any(slave.lost_us >= began_us > 0 for slave in slaves):
+            if any(slave.lost_us >= began_us > 0 for slave in master.slaves.values()):
                 return  # a slave had it and lost it, before the answer arrived
         self.report_violation(
             f"{broker} acknowledged {fact.uniq_key} with {fact.status}, which ends at byte "
@@ -266,6 +273,10 @@ class LostWithMasters(Checker):
         promised = 0 if _is_retry(fact) else copies_promised(store, fact.status)
         if not _is_retry(fact) and promises_sync_state_set(store, fact.status):
             promised = len([*self.cluster.in_sync.slaves_of(broker)])
+        master = self.cluster.replicas.of(broker)
+        if master is not None and master.holders(end) < promised:
+            # Without other logs the rule ``copies`` objects to it.
+            promised = 0 if _is_counted_in_other_logs(master, end, promised) else promised
         known = self._acknowledged.setdefault(broker, [])
         known.append(_Acknowledged(end, promised, fact.uniq_key, key_of(entry)))
         if len(known) > ACKNOWLEDGED_MAX:

@@ -167,15 +167,29 @@ def test_a_delayed_message_is_not_the_one_with_its_offset_in_the_queue_of_the_se
     assert journal.violations == []
 
 
-def test_what_a_slave_with_another_log_acknowledges_is_counted_apart() -> None:
+def a_slave_with_another_log() -> AReplicatedJournal:
+    """A message is acknowledged because the slave has as many bytes."""
     journal = a_journal(awaited=1)
     journal.stored(0).stored(1).copied(2, 2).acknowledged(0).acknowledged(1)
     journal.loses_power(kept=1, end=2).recovers(1, awaited=1)
     journal.note(SLAVE, MasterConnected("10.0.0.2:10912", 2 * RECORD_BYTES))
     journal.note(MASTER, SlaveConnected(AT_SLAVE, 2 * RECORD_BYTES, 2 * RECORD_BYTES))
-    judgement = journal.stored(1, key="new").acknowledged(1, key="new").found("copies")
+    return journal.stored(1, key="new").acknowledged(1, key="new")
+
+
+def test_what_a_slave_with_another_log_acknowledges_is_counted_apart() -> None:
+    journal = a_slave_with_another_log()
+    judgement = journal.found("copies")
     assert journal.violations == []
     assert values(judgement, "excused_other_logs", "only_at_slaves") == [1, 1]
+
+
+def test_what_only_a_slave_with_another_log_acknowledged_is_lost_without_a_promise() -> None:
+    journal = a_slave_with_another_log().stored(2).copied(3, messages=0).acknowledged(2)
+    journal.loses_power(kept=2, end=3)
+    judgement = journal.found("lost_with_masters")
+    assert journal.violations == []
+    assert judgement.metrics["lost_with_masters"] == 1
 
 
 # Lost with the master ----------------------------------------------------------------------
