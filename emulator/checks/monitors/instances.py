@@ -46,7 +46,8 @@ class HeartbeatsCome(Monitor):
         self._beats: dict[tuple[str, str], EntryKey] = {}  # broker, address of a member
         self._noting_brokers: set[str] = set()  # brokers that note heartbeats
         self._clients: dict[tuple[str, str], str] = {}  # broker, address: client id
-        self._unrouted: dict[str, MissingRoute] = {}  # brokers that a NameServer removed last
+        self._unrouted: dict[str, MissingRoute] = {}  # brokers that a NameServer lacked last
+        self._registered_ever: set[str] = set()
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -70,6 +71,9 @@ class HeartbeatsCome(Monitor):
                 self._check(known, self.cluster.last)
 
     def _started(self, fact: NodeStarted, entry: Entry) -> None:
+        if fact.role == "nameserver":  # it knows no broker before that registers again
+            for broker in self._registered_ever:
+                self._unrouted[broker] = MissingRoute(entry.mono_us)
         if self.cluster.roles.move is None:  # a new process has no connections
             for known in [known for known in self._beats if known[0] == entry.node]:
                 del self._beats[known]
@@ -106,6 +110,7 @@ class HeartbeatsCome(Monitor):
             move.rekey(self._beats)
             move.rekey(self._clients)
             move.rekey(self._unrouted)
+            self._registered_ever = set(map(move.after, self._registered_ever))
             self._noting_brokers = set(map(move.after, self._noting_brokers))
 
     def _unregistered(self, fact: BrokerUnregistered | BrokerExpired, entry: Entry) -> None:
@@ -113,7 +118,9 @@ class HeartbeatsCome(Monitor):
         self._unrouted[broker] = MissingRoute(entry.mono_us)
 
     def _registered(self, fact: BrokerRegistered, entry: Entry) -> None:
-        missing = self._unrouted.get(self.cluster.roles.seen_at(fact.address))
+        broker = self.cluster.roles.seen_at(fact.address)
+        self._registered_ever.add(broker)
+        missing = self._unrouted.get(broker)
         if fact.first and missing is not None and missing.until_us is None:
             missing.until_us = entry.mono_us
 
@@ -178,8 +185,13 @@ class HeartbeatsCome(Monitor):
 
         Upstream: MQClientInstance.cleanOfflineBroker, before each round of heartbeats.
         """
-        missing_route = self.cluster.missing_route(node, name_of(broker))  # also of its slaves
-        return missing_route is not None and _was_absent(missing_route, before, entry)
+        name = name_of(broker)
+        missing_route = self.cluster.missing_route(node, name)  # also of its slaves
+        if missing_route is not None and _was_absent(missing_route, before, entry):
+            return True
+        # A route without the slave only is no fact of the client: it polls again after ROUTES_US.
+        missing_slave = None if broker == name else self._unrouted.get(broker)
+        return missing_slave is not None and _was_absent(missing_slave, before, entry, ROUTES_US)
 
 
 def _was_absent(missing: MissingRoute, before: EntryKey, entry: Entry, late_us: int = 0) -> bool:

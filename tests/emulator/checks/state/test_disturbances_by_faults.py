@@ -7,10 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from rocketmq_emulator.facts import (
+    BrokerRegistered,
     ConnectionClosed,
     LogRecovered,
     MemberLeft,
     MessageStored,
+    NodeStarted,
     PullHeld,
     Queue,
     QueuesLocked,
@@ -337,6 +339,32 @@ def test_a_broker_that_is_in_none_of_a_client_s_routes_gets_no_heartbeat_of_it()
     assert unrouted(110, 255, at="broker-a-1") == 0  # nor do its slaves
     assert unrouted(110, 245, at="broker-a-1") == 1
     assert unrouted(110, 255, at="broker-b-1") == 1
+
+
+def unknown_to_a_name_server(back_s: float, *, at: str = "broker-a-1") -> int:
+    """A NameServer starts again at 101 s, and *at* registers there late; a heartbeat at 190 s."""
+    heartbeat, address = RequestReceived(PEER, 34, 7), "10.0.0.9:10911"
+    journal = AJournal().runs().store("broker-a").consumer(ONE)
+    journal.note(at, NodeStarted("broker", address, "5.3.3"))
+    journal.note(at, a_member(client_of(ONE))).note(ONE, RouteChanged("orders", ("broker-a",)))
+    name_server = NodeStarted("nameserver", "10.0.0.1:9876", "5.3.3")
+    registered = BrokerRegistered("c", "broker-a", 2, address, 1, first=True)
+    journal.note("namesrv-a", name_server).note("namesrv-a", registered)
+    for at_s in (10, 40, 70, 100):
+        journal.at_s(at_s).note(at, heartbeat)
+    journal.at_s(101).note("namesrv-a", name_server)
+    journal.at_s(back_s).note("namesrv-a", registered).at_s(190).note(at, heartbeat)
+    return found(journal, "heartbeats_come")
+
+
+def test_a_slave_that_a_new_name_server_does_not_know_yet_gets_no_heartbeat() -> None:
+    """Its master is in the routes, and so the client has no fact about them.
+
+    Upstream: MQClientInstance.cleanOfflineBroker; RouteInfoManager.registerBroker.
+    """
+    assert unknown_to_a_name_server(130) == 0
+    assert unknown_to_a_name_server(119) == 1  # its poll, and the heartbeat, were due by 189 s
+    assert unknown_to_a_name_server(130, at="broker-a") == 1  # a route without it is a fact
 
 
 def test_whose_node_is_not_known_is_let_off_for_faults_of_that_time_alone() -> None:
