@@ -120,6 +120,7 @@ class ElectedMasters:
         self._ids: dict[tuple[str, int], str] = {}  # by name and id at the controllers: the node
         self._held: dict[str, list[tuple[int, str]]] = {}  # by name: its masters, and since when
         self._replaced: dict[tuple[Queue, int, str], None] = {}  # stored by replaced masters
+        self._replaced_waiting: dict[tuple[str, str, int, str], None] = {}  # of delayed ones
         self._replaced_at: dict[tuple[Queue, int], set[str]] = {}  # the same, by place
         self._replaced_keys: set[tuple[str, str]] = set()  # the same, by broker and key
         self.replaced_checks: Counter[str] = (
@@ -159,6 +160,11 @@ class ElectedMasters:
     def _noted_by_replaced(self, fact: Fact) -> None:
         if isinstance(fact, MessageStored):
             self.leave_behind(fact.queue, fact.offset, fact.uniq_key)
+            if fact.real_topic:
+                waiting = (fact.queue.broker, fact.real_topic, fact.offset, fact.uniq_key)
+                self._replaced_waiting[waiting] = None
+                if len(self._replaced_waiting) > KEYS_MAX:
+                    del self._replaced_waiting[next(iter(self._replaced_waiting))]
             self.note_left_behind(fact)
         elif isinstance(fact, TransactionChecked):
             self.replaced_checks[fact.uniq_key] += 1
@@ -184,8 +190,15 @@ class ElectedMasters:
         return self.seen_as.get(node, node)
 
     def is_of_replaced(self, fact: MessageSent) -> bool:
-        """Whether the acknowledged message is in no queue: only a replaced master's log had it."""
-        return (fact.queue, fact.offset, fact.uniq_key) in self._replaced
+        """Whether the acknowledged message is in no queue: only a replaced master's log had it.
+
+        A delayed message is acknowledged with the queue that it was sent to, and with the offset
+        of the queue where it waits.  Upstream: SendMessageProcessor.handlePutMessageResult.
+        """
+        if (fact.queue, fact.offset, fact.uniq_key) in self._replaced:
+            return True
+        waiting = (fact.queue.broker, fact.topic, fact.offset, fact.uniq_key)
+        return waiting in self._replaced_waiting
 
     def was_left_behind(self, fact: MessageSent) -> bool:
         """Whether a replaced master stored it in another queue, or as one of a batch.

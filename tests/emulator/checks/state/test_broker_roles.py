@@ -98,6 +98,22 @@ def test_a_replaced_master_stores_in_no_queue_of_the_name() -> None:
     assert journal.roles.is_of_replaced(sent)
 
 
+def test_a_delayed_message_of_a_replaced_master_is_acknowledged_where_it_was_sent_to() -> None:
+    """With the offset of the queue where it waits."""
+    journal, retry = an_election(), Queue("%RETRY%billing", "broker-a", 0)
+    waiting = Queue("SCHEDULE_TOPIC_XXXX", "broker-a", 2)
+    journal.see("broker-a", MessageStored(waiting, 1, 700, "K7", 100, real_topic=retry.topic))
+
+    def is_of_replaced(queue: Queue = retry, offset: int = 1, key: str = "K7") -> bool:
+        sent = MessageSent(queue.topic, queue, offset, key, 1, 3, "SEND_OK")
+        return journal.roles.is_of_replaced(sent)
+
+    assert is_of_replaced()
+    assert not is_of_replaced(QUEUE)
+    assert not is_of_replaced(offset=2)
+    assert not is_of_replaced(key="K8")
+
+
 def test_a_slave_that_is_replaced_by_the_first_master_stores_in_no_queue_either() -> None:
     journal = an_election()
     journal.see("broker-a", role("master", 3))  # now every node has its own name
