@@ -92,6 +92,8 @@ class MasterLog(msgspec.Struct):
     elected_us: int = 0  # and when
     kept_to: int = 0  # its end when it last lost what was behind
     cut_us: int = 0  # and when
+    opened_us: int = 0  # when it last started again
+    wrote_tables_us: int = 0  # changes before it were on its disk then, at the latest
     reported_beyond: int = 0  # the highest report beyond its log, since its process began
 
     def holders(self, end: int) -> int:
@@ -197,6 +199,7 @@ class MastersAndSlaves:
         self.slaves[move.left] = master.slaves[move.left] = left
         master.connected.clear()
         master.changed_us, master.reported_beyond = entry.mono_us, 0
+        master.opened_us = 0
         master.kept, master.lost_us = elected.common_end, elected.lost_us
         master.kept_to, master.cut_us = master.kept, entry.mono_us
         for slave in master.slaves.values():
@@ -244,9 +247,17 @@ class MastersAndSlaves:
             slave.differs(master.kept_to, master.cut_us)
 
     def _synced(self, fact: MetadataSynced, entry: Entry) -> None:
-        """It has the table that its master had when this answered."""
-        if (slave := self._slave(entry.node)) is not None:
-            slave.copied_us[fact.table] = entry.mono_us - CALL_US_MAX
+        """It has the table that its master had when this answered.
+
+        A master that started again has a table of before its end, and the slave takes that, older
+        as it is.  Upstream: SlaveSynchronize.syncDelayOffset, ConfigManager.load.
+        """
+        if (slave := self._slave(entry.node)) is None:
+            return
+        known_us, master = entry.mono_us - CALL_US_MAX, self.masters[slave.master]
+        if master.opened_us and entry.mono_us - master.opened_us <= WRITTEN_US:
+            known_us = min(known_us, master.wrote_tables_us)
+        slave.copied_us[fact.table] = known_us
 
     # At both ------------------------------------------------------------------------------
 
@@ -260,6 +271,9 @@ class MastersAndSlaves:
             master.connected.clear()
             master.changed_us = entry.mono_us
             master.reported_beyond = 0
+            if self._roles.move is None:  # a process, and no election
+                master.opened_us = entry.mono_us
+                master.wrote_tables_us = master.stored_us - WRITTEN_US
         if (slave := self.slaves.get(entry.node)) is not None:
             if not (fact.outlives_process or slave.was_recovered):
                 slave.cut(0, entry.mono_us)

@@ -102,6 +102,25 @@ def test_an_elected_slave_delivers_again_what_came_after_its_last_copy_of_the_pr
     assert len(delivered_again(synced_s=104)) == 1
 
 
+def delivered_again_after_a_restart(*, synced_s: float = 0) -> list[str]:
+    """As ``delivered_again``; the slave copies at 110 s, and the master starts again at 150 s."""
+    journal = an_election().at_s(90).stored(0, AFTER_10_S, key="k").at_s(95).synced()
+    journal.at_s(100).delivered(0, Q1, 3, "k").copied(2).at_s(110).synced().at_s(150)
+    journal.note(MASTER, LogRecovered(2, 0, 2 * RECORD_BYTES))
+    journal.note(MASTER, StoreOpened("ASYNC_FLUSH", outlives_process=True, retained_hours_max=72))
+    if synced_s:
+        journal.at_s(synced_s).synced()
+    journal.elects().at_s(210).stored_by(SLAVE, 1, Q1, "k", 2)
+    return found(journal.note(SLAVE, DelayedDelivered(Q1, 3, 0)), "places")
+
+
+def test_a_restarted_master_gives_its_slaves_the_progress_of_before_its_end() -> None:
+    """Its file was written up to 25 s before: what it delivered since then comes again."""
+    assert delivered_again_after_a_restart(synced_s=152) == []
+    assert len(delivered_again_after_a_restart()) == 1  # not copied since then
+    assert len(delivered_again_after_a_restart(synced_s=176)) == 1  # it has gone on since then
+
+
 def consumed_again(*, synced_s: float, at: str = MASTER) -> list[str]:
     """Offset 1 is committed at *at* at 80 s; a member begins at 0 long after the election.
 
