@@ -25,6 +25,7 @@ from rocketmq_emulator.facts import (
     StoreOpened,
     TransactionAnswered,
     TransactionChecked,
+    TransactionEnded,
 )
 from tests.support.checks.small_journals import PEER, Q0, Q1, RECORD_BYTES, AJournal, objections
 
@@ -234,6 +235,28 @@ def passed_over(node: str) -> list[str]:
 def test_a_member_goes_on_behind_what_it_read_at_a_replaced_master() -> None:
     assert passed_over(MASTER) == []
     assert len(passed_over(SLAVE)) == 1
+
+
+def a_retry_of_a_commit(*, by: str) -> list[str]:
+    """*by* commits a half message, and a member sends it back to another broker."""
+    journal = an_election().stored(0, HALF, key="h")
+    journal.note(MASTER, HalfMessageStored(Q0, 0, 0, "group", "h", -1)).copied(1).elects()
+    if by:
+        journal.stored_by(by, 0, Q0, "h", 1)
+        journal.note(
+            by,
+            TransactionEnded(
+                Q0, 0, "commit", "group", by_check=False, stored_offset=0, uniq_key="h"
+            ),
+        )
+    waiting = Queue("SCHEDULE_TOPIC_XXXX", "broker-b", 2)
+    journal.note("broker-b", MessageStored(waiting, 0, 0, "h", 100, real_topic="%RETRY%billing"))
+    return [each for each in found(journal.ends(), "transactions") if "not ended" in each]
+
+
+def test_a_message_that_a_replaced_master_committed_is_sent_back_to_another_broker() -> None:
+    assert a_retry_of_a_commit(by=MASTER) == a_retry_of_a_commit(by=SLAVE) == []
+    assert len(a_retry_of_a_commit(by="")) == 1
 
 
 def asked_by(node: str) -> list[str]:
