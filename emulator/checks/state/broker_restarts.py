@@ -13,9 +13,10 @@ elected slave resumes from the progress that it copied last, every 10 s, unless 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from rocketmq_emulator.checks.state.cluster_state import ClusterState
-from rocketmq_emulator.checks.state.half_messages import HalfMessages
+from rocketmq_emulator.checks.state.half_messages import HalfMessage, HalfMessages, HalfRecord
 from rocketmq_emulator.checks.state.pending_messages import PendingMessages, WaitingCopy
 from rocketmq_emulator.checks.state.promises import stays_in_log
 from rocketmq_emulator.checks.state.queue_positions import UnflushedRecords
@@ -27,6 +28,7 @@ from rocketmq_emulator.facts import (
     LogFlushed,
     LogRecovered,
     LogTailCut,
+    MessageStored,
     PowerLost,
     Queue,
     StoreOpened,
@@ -38,6 +40,14 @@ from rocketmq_emulator.protocol.messages.names import TRANS_HALF_TOPIC
 
 RECORD_BYTES_MIN = 91  # of a record without topic, body and properties (CommitLog.calMsgLength)
 UNFLUSHED_MAX = 1_000_000  # records of a broker; beyond it the oldest count as flushed
+
+
+class _LostRecord(NamedTuple):
+    """A record that a master lost with the end of its log; a slave may have it."""
+
+    records: QueueRecords
+    stored: MessageStored
+    half: tuple[HalfMessage, HalfRecord] | None  # if it is of a half message
 
 
 class LogEnds:
@@ -60,6 +70,7 @@ class LogEnds:
         )  # brokers that lost power, and have not recovered since
         self._ends: dict[str, int] = {}  # broker → end of its log in the journal
         self._unnoted_bytes: dict[str, int] = {}  # broker → bytes recovered, never noted
+        self._only_at_slaves: dict[str, list[_LostRecord]] = {}  # by master: the last it lost
         self._read_back: set[str] = set()  # brokers that found records at their start
 
     def table(self) -> Table:
@@ -101,12 +112,26 @@ class LogEnds:
                 if offset not in records.acked:
                     self._cluster.roles.leave_behind(records.queue, offset, key)
             self.cut_queue(records, offset)
+        self._has_again(entry, kept, end)
         if (unnoted := end - min(self._ends.get(entry.node, end), kept)) > 0:
             self._was_killed_before_it_noted(entry.node, unnoted)  # not of the former master
         self._ends[entry.node] = end
         self._without_power.discard(entry.node)
         if end:
             self._read_back.add(entry.node)
+
+    def _has_again(self, entry: Entry, kept: int, end: int) -> None:
+        """The elected log goes on with what a former master had lost with its power.
+
+        Its epoch of that time covers these records, so it keeps them.
+        Upstream: AutoSwitchHAService.changeToMaster.
+        """
+        for lost in reversed(self._only_at_slaves.pop(entry.node, ())):
+            records, stored = lost.records, lost.stored
+            if kept <= stored.position < end and stored.offset == records.end_offset:
+                records.store(stored, entry)
+                if lost.half is not None:
+                    self._halves.has_again(*lost.half, stored.offset)
 
     def _topic_deleted(self, fact: TopicDeleted, entry: Entry) -> None:
         self._lose_queues(entry.node, fact.topic)
@@ -192,6 +217,8 @@ class LogEnds:
 
         A loss of power also takes messages acknowledged before their flush: they are not promised.
         """
+        may_come_again = self._cluster.replicas.may_move(entry.node)
+        lost_records: list[_LostRecord] = []
         for records, offset in self._unflushed.lost(entry.node, end_position):
             if offset in records.acked:
                 if is_promised and not (by_power and offset in records.unsafe):
@@ -201,7 +228,22 @@ class LogEnds:
                     )
                 else:
                     records.unflushed_lost += 1
+            if may_come_again and (lost := self._lost_record(records, offset)) is not None:
+                lost_records.append(lost)
             self.cut_queue(records, offset)
+        if lost_records:
+            self._only_at_slaves[entry.node] = lost_records
+
+    def _lost_record(self, records: QueueRecords, offset: int) -> _LostRecord | None:
+        found = records.message_records.at(offset)
+        if found is None:
+            return None
+        labels, place = found.labels, (records.queue, offset, found.position, found.key, 0)
+        stored = MessageStored(*place, labels.tags, user_properties=labels.properties or ())
+        half = self._halves.at(records.queue.broker, offset)
+        if half is None or records.queue.topic != TRANS_HALF_TOPIC:
+            return _LostRecord(records, stored, None)
+        return _LostRecord(records, stored, (half, half.by_offset[offset]))
 
     def cut_queue(self, records: QueueRecords, offset: int) -> None:
         """End the queue at *offset*; later records use the same places."""

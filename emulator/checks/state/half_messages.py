@@ -136,6 +136,11 @@ class HalfMessages:
             half.is_lost, half.has_lost_copy = not half.by_offset, True
             half.offset = next(reversed(half.by_offset), half.offset)
 
+    def has_again(self, half: HalfMessage, record: HalfRecord, offset: int) -> None:
+        """An elected master has a record that its broker had lost before."""
+        self._place(half, offset, record)
+        half.is_lost = False
+
     def __iter__(self) -> Iterator[HalfMessage]:
         """Every half message, the oldest first."""
         return iter(self._all)

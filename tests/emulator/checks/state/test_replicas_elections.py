@@ -192,6 +192,45 @@ def test_what_a_restarted_master_lost_is_there_again_if_a_slave_that_has_it_is_e
     assert len(lost_and_elected(copied=1)) == 1  # offset 1 is missing
 
 
+def commits_what_its_master_lost(*, copied: int) -> list[str]:
+    """A half message is lost with the power; the slave, which has *copied*, commits it later."""
+    journal = an_election().consumer(MEMBER).stored(0, key="a").stored(0, HALF, key="h")
+    journal.note(MASTER, HalfMessageStored(Q1, 0, 0, "group", "h", -1)).copied(copied)
+    journal.note(MASTER, PowerLost(*(RECORD_BYTES,) * 2, 2 * RECORD_BYTES, ()))
+    journal.note(MASTER, LogRecovered(1, 0, RECORD_BYTES)).takes_role(MASTER, "master", 1)
+    journal.stored(1, key="b").elects().stored_by(SLAVE, 0, Q1, "h", 2)
+    journal.note(
+        SLAVE,
+        TransactionEnded(Q1, 0, "commit", "group", by_check=True, stored_offset=0, uniq_key="h"),
+    )
+    journal.consumed(MEMBER, 0, Q1, key="h")
+    return [each for each in found(journal.ends(), "transactions") if "not ended" in each]
+
+
+def test_an_elected_slave_ends_transactions_that_its_master_had_lost() -> None:
+    assert commits_what_its_master_lost(copied=2) == []
+    assert len(commits_what_its_master_lost(copied=1)) == 1  # it cannot know of it
+
+
+def committed_past_a_loss(*, given: bool) -> list[str]:
+    """A master loses offset 1, which the slave has; members commit 2 after its election."""
+    journal = an_election().consumer(MEMBER).claimed(MEMBER, Q0, offsets=(0,)).stored(0, key="a")
+    journal.stored(1, key="b").copied(2).consumed(MEMBER, 0, key="a")
+    journal.note(MASTER, PowerLost(*(RECORD_BYTES,) * 2, 2 * RECORD_BYTES, ()))
+    journal.note(MASTER, LogRecovered(1, 0, RECORD_BYTES)).takes_role(MASTER, "master", 1)
+    journal.stored(1, key="other").elects()
+    if given:
+        journal.consumed(MEMBER, 1, key="b")
+    journal.stored_by(SLAVE, 2, Q0, "c", 2).at_s(210)
+    journal.note(SLAVE, OffsetCommitted("billing", Q0, 2, PEER))
+    return found(journal, "commits")
+
+
+def test_members_are_given_what_a_master_had_lost_by_an_elected_slave() -> None:
+    assert committed_past_a_loss(given=True) == []
+    assert len(committed_past_a_loss(given=False)) == 1
+
+
 # What a replaced master stores ------------------------------------------------------------------
 
 
