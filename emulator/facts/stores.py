@@ -311,6 +311,7 @@ class EndTransactionRefused(Fact, frozen=True):
     topic: str  # to which the half message was sent; empty: no such message, or of no transaction
     response_code: int  # the reason
     remark: str
+    uniq_key: str = ""  # of the half message, as the broker found it or the request names it
 
 
 class TransactionChecked(Fact, frozen=True):

@@ -188,8 +188,9 @@ def _ended(fact: TransactionEnded, *_: object) -> str:
 
 def _end_refused(fact: EndTransactionRefused, *_: object) -> str:
     what = f" of {fact.topic}" if fact.topic else ""
+    key = f" {fact.uniq_key}" if fact.uniq_key else ""
     return (
-        f"refused to end a transaction{what} for {fact.group}: "
+        f"refused to end a transaction{key}{what} for {fact.group}: "
         f"{code_in_words(fact.response_code)}, {fact.remark}"
     )
 

@@ -25,6 +25,7 @@ from rocketmq_emulator.facts import (
     SCHEMA_VERSION,
     BrokerIsolated,
     BrokerRegistered,
+    EndTransactionRefused,
     Fact,
     MessageStored,
     NodeStarted,
@@ -142,6 +143,7 @@ def test_a_journal_of_a_newer_schema_is_refused_by_that_number() -> None:
 LATER = {  # fields that journals of schema 2 lack, with the values that readers give them
     BrokerIsolated: {"available_in_ms": -1},
     BrokerRegistered: {"known_count": -1},
+    EndTransactionRefused: {"uniq_key": ""},
     MessageStored: {"tags": "", "real_topic": "", "user_properties": ()},
     QueuesClaimed: {"offsets": ()},
     RouteChanged: {"without_master": ()},

@@ -233,7 +233,8 @@ class EndTransactionProcessor:
     ) -> None:
         topic = properties.get(REAL_TOPIC, "")
         group = request.producer_group or ""
-        self._broker.note(EndTransactionRefused(group, topic, code, remark))
+        key = properties.get(UNIQ_KEY) or request.msg_id or ""
+        self._broker.note(EndTransactionRefused(group, topic, code, remark, key))
 
     # Checked again --------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from rocketmq_emulator.checks.monitors.monitor import LoadMonitor, Monitor
 from rocketmq_emulator.checks.monitors.registering import ROUTE_US
 from rocketmq_emulator.checks.rules.failover import FAULT_EFFECT_US_MAX, STORED
 from rocketmq_emulator.checks.state.checker import CheckerContext, key_of
+from rocketmq_emulator.checks.state.cluster_state import SET_TOO_SMALL
 from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING
 from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
@@ -176,11 +177,6 @@ class SendsFollowRoutes(Monitor):
             )
 
 
-# A master whose slaves may act counts a slave only after it has registered, and at the next of its
-# questions, one a second, to a NameServer (CommitLog.calcNeedAckNums, syncBrokerMemberGroup).
-MEMBERS_US = 4_000_000
-
-
 class HealthyAttemptsSucceed(Monitor):
     """DefaultMQProducerImpl.sendKernelImpl: without a fault the first attempt succeeds."""
 
@@ -208,7 +204,7 @@ class HealthyAttemptsSucceed(Monitor):
         nodes = {entry.node, queue.broker, *topics.name_servers, *self._awaited(queue.broker)}
         if self.cluster.disturbed(nodes, began_us, entry.mono_us):
             return
-        if self._lacks_slaves(queue.broker, began_us) or self._takes_nothing(fact):
+        if self.cluster.lacks_slaves(queue.broker, began_us) or self._takes_nothing(fact):
             self.count_excused()
             return
         if self.cluster.disturbed(nodes, began_us - FAULT_EFFECT_US_MAX, began_us):
@@ -234,18 +230,6 @@ class HealthyAttemptsSucceed(Monitor):
         if fact.queue.broker in self.cluster.roles.vacant:
             return True
         return SET_TOO_SMALL in fact.outcome and self.cluster.replicas.may_move(fact.queue.broker)
-
-    def _lacks_slaves(self, broker: str, began_us: int) -> bool:
-        """Whether *broker* waits for slaves, and too few were connected all the time."""
-        store, master = self.cluster.stores.get(broker), self.cluster.replicas.of(broker)
-        if store is None or not (store.slaves_awaited or store.awaits_sync_state_set):
-            return False
-        counted_us = MEMBERS_US if self.cluster.slaves_may_act else 0
-        is_calm = master is not None and master.changed_us + counted_us < began_us
-        return master is None or len(master.connected) < store.slaves_awaited or not is_calm
-
-
-SET_TOO_SMALL = "in-sync replicas not enough"  # CommitLog.asyncPutMessage
 
 
 # Whole sends --------------------------------------------------------------------------

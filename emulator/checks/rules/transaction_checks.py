@@ -289,13 +289,15 @@ class HalfMessagesAreChecked(Checker):
     def _born_us(self, half: HalfMessage) -> int:
         """When the producer sent it: an acting master sends it on with that time.
 
+        It may have ended there: then a copy of it waited for its time, with TRAN_MSG still.
         Upstream: BrokerOuterAPI.buildSendMessageRequestHeaderV2; the age that
         TransactionalMessageServiceImpl.check compares is since the time of birth.
         """
+        sent_on_by = self.progress.messages.escapes.sent.get(half.key)
         escaped = (
             each.stored.mono_us
             for each in self._halves.by_key.get(half.key, ())
-            if each.escaped is not None
+            if each.escaped is not None or each.broker == sent_on_by
         )
         return min((half.stored.mono_us, *escaped))
 

@@ -15,7 +15,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+from rocketmq_emulator.checks.state.broker_roles import SLAVE
 from rocketmq_emulator.checks.state.checker import Checker, CheckerContext, Metric, key_of
+from rocketmq_emulator.checks.state.cluster_state import SET_TOO_SMALL
 from rocketmq_emulator.checks.state.half_messages import HalfMessage
 from rocketmq_emulator.checks.state.queue_records import topic_kind_of
 from rocketmq_emulator.checks.state.violation import Table, place_of
@@ -37,6 +39,10 @@ SEND_OK = "SEND_OK"
 NOT_REPORTED = "not reported"  # in LocalTransactionEnded.error: the broker was told nothing
 CARRIED_OUT_US = 10_000_000  # from an end at its producer to the same at the broker
 SEEN_MAX = 100_000  # ends, by key, and keys
+EXCUSED_ENDS = (
+    "not carried out, and a fault touched broker or producer; or refused: it came too late, to a "
+    "slave that acts as the master, or while too few replicas were in sync"
+)
 COUNTS = {  # metric: sentence
     "half_messages": "stored, whose transactions have to end",
     "committed": "whose transaction was committed",
@@ -65,7 +71,7 @@ class TransactionsAreSettled(Checker):
     metrics = (
         *(Metric(name, "messages", what, "topic") for name, what in COUNTS.items()),
         Metric("transaction_s_max", "s", "from half message to end", "topic", total="max"),
-        Metric("excused_ends", "ends", "not carried out, and a fault touched broker or producer"),
+        Metric("excused_ends", "ends", EXCUSED_ENDS),
     )
     needs = (HalfMessageStored,)
 
@@ -80,7 +86,7 @@ class TransactionsAreSettled(Checker):
         self._unknown: list[tuple[HalfMessageSent, EntryKey]] = []  # acknowledged, and not stored
         self._due: dict[_End, tuple[str, EntryKey]] = {}  # said, not carried out yet; its broker
         self._carried_out: dict[_End, None] = {}  # noted by the broker, not by the producer yet
-        self._refused_late: dict[tuple[str, str], int] = {}  # by broker and group: when, the last
+        self._refused: dict[tuple[str, str], int] = {}  # by broker name and key: when, the last
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -295,8 +301,31 @@ class TransactionsAreSettled(Checker):
             )
 
     def _end_refused(self, fact: EndTransactionRefused, entry: Entry) -> None:
-        if fact.response_code == ResponseCode.ILLEGAL_OPERATION:  # too late: a check decides
-            self._refused_late[entry.node, fact.group] = entry.mono_us
+        slave = SLAVE.fullmatch(entry.node)
+        name = entry.node if slave is None else slave[1]
+        if self._may_be_refused(fact, name, entry):
+            # Facts of older versions have no key.
+            self._refused[name, fact.uniq_key or fact.group] = entry.mono_us
+            if len(self._refused) > SEEN_MAX:
+                del self._refused[next(iter(self._refused))]
+
+    def _may_be_refused(self, fact: EndTransactionRefused, name: str, entry: Entry) -> bool:
+        """Whether RocketMQ refuses that end, too.
+
+        It came too late, and a check decides (EndTransactionProcessor.rejectCommitOrRollback); it
+        came to a slave that acts as the master in the producer's route (processRequest); or too
+        few replicas are in sync to store the message (sendFinalMessage).
+        """
+        match fact.response_code:
+            case ResponseCode.ILLEGAL_OPERATION:
+                return True
+            case ResponseCode.SLAVE_NOT_AVAILABLE:
+                escapes = self.progress.messages.escapes
+                return entry.node != name and escapes.may_be_asked(name, entry.mono_us)
+        return fact.remark == SET_TOO_SMALL and (
+            self.cluster.lacks_slaves(name, entry.mono_us)
+            or self.cluster.stores_nothing(name, entry.mono_us)
+        )
 
     def _was_not_carried_out(self, end: _End, broker: str, said: EntryKey, now_us: int) -> None:
         """Report an end that its broker must have got, and has not carried out."""
@@ -306,7 +335,9 @@ class TransactionsAreSettled(Checker):
         self.count_tried()
         nodes, half = (broker, said.node), halves[0]
         since_us, until_us = said.mono_us - CARRIED_OUT_US, said.mono_us + CARRIED_OUT_US
-        was_refused = self._refused_late.get((broker, half.group), 0) >= said.mono_us
+        was_refused = any(
+            self._refused.get((broker, each), 0) >= said.mono_us for each in (end.key, half.group)
+        )
         is_gone = any(self.cluster.is_gone(node) for node in nodes)
         if is_gone or was_refused or self.cluster.disturbed(nodes, since_us, until_us):
             self.add_to_metric("excused_ends", 1)

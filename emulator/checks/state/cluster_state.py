@@ -42,6 +42,10 @@ from rocketmq_emulator.protocol.messages.subscription import SQL92, typed_expres
 PRODUCERS_MAX = 100_000  # of a load
 EVERYTHING = ("", "*")  # expressions that match every message
 TAGS_SINCE = 3  # schema
+SET_TOO_SMALL = "in-sync replicas not enough"  # CommitLog.asyncPutMessage: nothing was stored
+# A master whose slaves may act counts a slave only after it has registered, and at the next of its
+# questions, one a second, to a NameServer (CommitLog.calcNeedAckNums, syncBrokerMemberGroup).
+MEMBERS_US = 4_000_000
 SUBSCRIBED_US = 180_000_000  # until the subscription of a silently ended member is removed
 Wanted: TypeAlias = Literal["all", "some", "none"]
 
@@ -202,6 +206,18 @@ class ClusterState(Disturbances):
     def stores_nothing(self, broker: str, now_us: int) -> bool:
         """Whether *broker* refuses to store anything now, as its sync-state set is too small."""
         return any(end_us == now_us for _, end_us in self.spans_without_puts(broker, now_us))
+
+    def lacks_slaves(self, broker: str, now_us: int) -> bool:
+        """Whether *broker* waits for slaves, and had too few of them, or may have counted so.
+
+        Upstream: CommitLog.calcNeedAckNums; BrokerController.syncBrokerMemberGroup counts them.
+        """
+        store, master = self.stores.get(broker), self.replicas.of(broker)
+        if store is None or not (store.slaves_awaited or store.awaits_sync_state_set):
+            return False
+        counted_us = MEMBERS_US if self.slaves_may_act else 0
+        is_calm = master is not None and master.changed_us + counted_us < now_us
+        return master is None or len(master.connected) < store.slaves_awaited or not is_calm
 
     def running(self, group: str) -> list[ConsumerRecord]:
         """The members of *group* that have not ended."""

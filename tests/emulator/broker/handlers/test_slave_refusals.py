@@ -182,7 +182,7 @@ async def test_what_a_slave_refuses_is_a_fact(release: str) -> None:
     assert (sent.topic, sent.response_code) == (TOPIC, code)
     assert release == LAST_4 or sent.remark == remark
     (ended,) = slave.facts(EndTransactionRefused)
-    assert ended.response_code == 11
+    assert (ended.response_code, ended.uniq_key) == (11, "K1")
 
 
 @BOTH

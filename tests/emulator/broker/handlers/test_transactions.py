@@ -297,7 +297,7 @@ async def test_invariant_43_a_request_that_does_not_match_changes_nothing(
     assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, remark)
     assert log.end_position == before
     (fact,) = bench.facts(EndTransactionRefused)
-    assert (fact.response_code, fact.remark) == (1, remark)
+    assert (fact.response_code, fact.remark, fact.uniq_key) == (1, remark, "K1")
     await passes(bench, INTERVAL_S[release] + 1)
     assert len(asked(client)) == 1, "the half message is open as before"
 

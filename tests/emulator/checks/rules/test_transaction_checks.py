@@ -157,6 +157,25 @@ def test_a_half_message_that_a_slave_has_sent_on_is_as_old_as_at_its_first_broke
     assert len(asked_there(3, escaped)) == 1
 
 
+def test_a_copy_of_a_committed_message_that_a_slave_has_sent_on_is_as_old_as_the_first() -> None:
+    """The other broker takes it for a half message: committed ones keep TRAN_MSG."""
+    there, half_there = Queue("orders", "broker-b", 0), Queue(HALF.topic, "broker-b", 0)
+
+    def asked_there(*escaped: MessageEscaped) -> list[str]:
+        journal = ATransaction("5.3.3").half().commits().at_s(20).stored(0, half_there, KEY)
+        journal.note("broker-b", HalfMessageStored(there, 0, 0, GROUP, KEY, -1))
+        for fact in escaped:
+            journal.note(f"{fact.queue.broker}-1", fact)
+        journal.at_s(20.6).stored(1, half_there, KEY)
+        journal.note("broker-b", TransactionChecked(there, 0, 1, 1, "shop@1", GROUP, KEY))
+        return [what for what in journal.answers("unknown").objected() if "immune" in what]
+
+    assert asked_there(MessageEscaped(Q0, "broker-b", 0, "delay level", KEY)) == []
+    assert len(asked_there()) == 1
+    elsewhere = MessageEscaped(Queue("orders", "broker-c", 0), "broker-b", 0, "delay level", KEY)
+    assert len(asked_there(elsewhere)) == 1
+
+
 def test_a_message_with_an_immunity_of_its_own_is_put_back_and_nobody_is_asked() -> None:
     journal = ATransaction().half_record()
     journal.note("broker-a", HalfMessageStored(Q0, 0, 0, GROUP, KEY, own_immunity_ms=150_000))

@@ -7,10 +7,15 @@ from typing import Any
 import pytest
 
 from rocketmq_emulator.facts import (
+    ActingMasterBegan,
+    EndTransactionRefused,
     HalfMessageSent,
     HalfMessageStored,
     LocalTransactionEnded,
     MessageStored,
+    SlaveConnected,
+    SlaveDisconnected,
+    StoreOpened,
 )
 from tests.support.checks.small_journals import Q0, Q1, RECORD_BYTES, objections
 from tests.support.checks.small_transactions import GROUP, KEY, NODE, ATransaction
@@ -114,6 +119,55 @@ def test_an_end_that_its_broker_ignores_is_objected_to_once_it_is_late() -> None
     cut = ATransaction().fault("cut", NODE).half().at_s(20).ends().judged()
     assert objections(cut, "transactions") == []
     assert cut.metrics["excused_ends"] == 1
+
+
+TOLD = f"{NODE} told broker-a to end {KEY} with a commit, and it did not"
+AT_SLAVE = "10.0.0.3:5"
+
+
+@pytest.mark.parametrize(
+    ("node", "acts", "key", "is_excused"),
+    [
+        ("broker-a-1", True, KEY, True),
+        ("broker-a-1", False, KEY, False),  # no route has it as the master
+        ("broker-a-1", True, "0-9", False),  # another message
+        ("broker-b-1", True, KEY, False),
+        ("broker-a", True, KEY, False),  # the master is no slave
+    ],
+)
+def test_an_end_that_an_acting_master_refuses_is_excused(
+    node: str, acts: bool, key: str, is_excused: bool
+) -> None:
+    journal = ATransaction("5.3.3")
+    if acts:
+        journal.note(node if node != "broker-a" else "broker-a-1", ActingMasterBegan(1))
+    journal.half().note(node, EndTransactionRefused(GROUP, "", 11, "not set", key))
+    assert journal.at_s(20).objected() == ([] if is_excused else [TOLD])
+
+
+@pytest.mark.parametrize("remark", ["in-sync replicas not enough", "Create mapped file failed."])
+@pytest.mark.parametrize(
+    ("slaves", "awaited", "is_excused"), [(0, 1, True), (1, 1, False), (0, 0, False)]
+)
+def test_an_end_is_refused_for_lack_of_replicas_only_while_slaves_lack(
+    slaves: int, awaited: int, is_excused: bool, remark: str
+) -> None:
+    plan = {"cluster": {"acting_master": True, "release": "5.3.3"}}
+    journal = ATransaction("5.3.3", plan)
+    journal.note("broker-a", StoreOpened("ASYNC_FLUSH", True, 72, awaited))
+    journal.note("broker-a", SlaveConnected(AT_SLAVE, 0, 0))
+    if not slaves:
+        journal.at_s(5).note("broker-a", SlaveDisconnected(AT_SLAVE, "reset", 0))
+    refused = EndTransactionRefused(GROUP, "orders", 1, remark, KEY)
+    journal.at_s(15).half().note("broker-a", refused)
+    is_lack = remark.startswith("in-sync")
+    assert journal.at_s(40).objected() == ([] if is_excused and is_lack else [TOLD])
+
+
+def test_a_refusal_before_the_end_was_told_excuses_nothing() -> None:
+    journal = ATransaction("5.3.3").note("broker-a-1", ActingMasterBegan(1))
+    journal.note("broker-a-1", EndTransactionRefused(GROUP, "", 11, "not set", KEY))
+    assert journal.half().at_s(20).objected() == [TOLD]
 
 
 def test_the_broker_may_note_an_end_before_its_producer_does() -> None:
