@@ -108,6 +108,13 @@ class NothingIsLost(Checker):
         ),
         Metric("filtered", "messages", "passed over by a group with a tag expression", "group"),
         Metric("backlog", "messages", "stored, and not yet consumed at the end", "group"),
+        Metric(
+            "forgotten",
+            "messages",
+            "backlog that a lite pull member had and a seek removed: the pull after it failed, "
+            "and the member goes on behind them",
+            "group",
+        ),
         Metric("waiting", "messages", "that wait for their time at the end, retries included"),
         Metric(
             "unrouted",
@@ -126,7 +133,15 @@ class NothingIsLost(Checker):
     def end(self) -> None:
         """Check every queue of every group, and every waiting copy."""
         for group in self.cluster.consumers:
-            for metric in ("lost", "excused", "hidden", "filtered", "backlog", "unrouted"):
+            for metric in (
+                "lost",
+                "excused",
+                "hidden",
+                "filtered",
+                "backlog",
+                "forgotten",
+                "unrouted",
+            ):
                 self.set_metric(metric, 0.0, group)
         self.set_metric("waiting", 0.0)
         self.set_metric("excused_overdue", 0.0)
@@ -195,8 +210,10 @@ class NothingIsLost(Checker):
         if group in self.cluster.broadcast and not self.cluster.reads(reader):
             return  # no other member reads for one that has left
         end = max(passed, records.end_offset)
-        waiting = sum(1 for _ in self.progress.messages.pending.unsettled(reading, passed, end))
-        self.add_to_metric(self._left_as(group, queue, reading), waiting, group)
+        left = [*self.progress.messages.pending.unsettled(reading, passed, end)]
+        forgotten = sum(map(reading.was_forgotten, left))
+        self.add_to_metric("forgotten", forgotten, group)
+        self.add_to_metric(self._left_as(group, queue, reading), len(left) - forgotten, group)
 
     def _was_at_work(self, group: str, reading: QueueReading, offset: int) -> bool:
         """Whether a broadcasting member was given the message shortly before it ended."""

@@ -48,7 +48,8 @@ class LivenessReturns(Checker):
             "messages",
             "the same, where some NameServer lacks the topic at the broker, or at another one, so "
             "that shares differ and no member takes the queue (apache/rocketmq#4522); or an "
-            "elected master has an older topic, without the queue",
+            "elected master has an older topic, without the queue; or the member sought an "
+            "earlier offset, and the pull after the seek failed: it goes on behind what it had not polled",
             "group",
         ),
         Metric(
@@ -145,6 +146,9 @@ class LivenessReturns(Checker):
         if is_unassigned(self.cluster, group, reading.queue, reading):
             self.add_to_metric("excused_stuck", len(left), group)
             return
+        forgotten = [offset for offset in left if reading.was_forgotten(offset)]
+        self.add_to_metric("excused_stuck", len(forgotten), group)
+        left = [offset for offset in left if offset not in forgotten]
         if left and self._waits_for_threads(group, reading):
             self.add_to_metric("excused_slow_polls", len(left), group)
             return

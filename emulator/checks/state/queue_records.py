@@ -336,6 +336,14 @@ class QueueReading:
         is_sought = hold.seek_offset is not None and hold.seek_offset == self.committed
         return is_sought and refused.mono_us > self.consumed_us
 
+    def was_forgotten(self, offset: int) -> bool:
+        """Whether a lost seek removed the message from its owner, which pulls behind it.
+
+        Upstream: DefaultLitePullConsumerImpl.seek clears the process queue, and the offset of
+        the next pull stays (AssignedMessageQueue.setSeekOffset).
+        """
+        return offset < self.pulled_to and self.has_lost_seek
+
     def read_to(self) -> int:
         """The offset after the last consumed message."""
         return self.done.ends[-1] if self.done.ends else self.start

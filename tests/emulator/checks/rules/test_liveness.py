@@ -7,8 +7,15 @@ from typing import Any
 
 import pytest
 
-from rocketmq_emulator.facts import MessagePolled, MessageSentBack, Queue, RunEnded
-from tests.support.checks.small_journals import AJournal, a_consumed_journal, objections
+from rocketmq_emulator.facts import (
+    MessagePolled,
+    MessageSentBack,
+    PullFailed,
+    Queue,
+    RunEnded,
+    SeekRequested,
+)
+from tests.support.checks.small_journals import Q0, AJournal, a_consumed_journal, objections
 
 
 def test_what_is_left_long_after_the_last_fault_is_stuck() -> None:
@@ -111,3 +118,24 @@ def test_a_member_with_threads_enough_or_without_any_progress_is_stuck(
     otherwise: dict[str, Any],
 ) -> None:
     assert len(objections(a_slow_lite_pull_member(**otherwise).judged(), "liveness")) == 1
+
+
+def test_what_a_lite_pull_member_forgets_by_a_lost_seek_is_not_stuck() -> None:
+    """It had pulled two messages more, the seek removes them, and the pull after it fails."""
+
+    def left(*, fails: bool = True, newer: bool = False) -> list[float]:
+        journal = AJournal().runs().store().consumer("billing-1", consumer_kind="lite_pull")
+        journal.sent(0).sent(1).sent(2).claimed("billing-1", Q0, offsets=(0,)).pulled(0, 3)
+        journal.consumed("billing-1", 0).committed(1)
+        journal.note("billing-1", SeekRequested("billing", Q0, 0))
+        if newer:
+            journal.sent(3)
+        if fails:
+            journal.at_s(11).note("billing-1", PullFailed("billing", Q0, "busy"))
+        metrics = journal.at_s(15).committed(0).at_s(400).ends().judged().metrics
+        names = ("stuck", "excused_stuck", "backlog", "forgotten")
+        return [metrics[f"{name}.billing"] for name in names]
+
+    assert left() == [0, 2, 0, 2]
+    assert left(fails=False) == [2, 0, 2, 0]
+    assert left(newer=True) == [1, 2, 1, 2]  # it pulls the newer one, or it is stuck
