@@ -103,7 +103,14 @@ class LocalOffsets:
         self._clients[fact.peer] = fact.client
 
     def answered(self, fact: PullAnswered) -> None:
-        """Note an answered pull of a broadcasting member; an unknown address stands for all."""
+        """Note a pull answered empty; an unknown address stands for all members.
+
+        Messages for a queue that was given up meanwhile are dropped, and set no offset.
+        Upstream: DefaultMQPushConsumerImpl.pullMessage (only answers without messages call
+        correctTagsOffset), ConsumeMessageConcurrentlyService.ConsumeRequest.run.
+        """
+        if fact.message_count:
+            return
         client = self._clients.get(fact.peer, "")
         self._answered.setdefault(fact.group, set()).add((client, fact.queue))
 
@@ -158,7 +165,7 @@ class LocalOffsets:
     def _unanswered(
         self, fact: QueuesClaimed, consumer: ConsumerRecord, share: _Share
     ) -> set[Queue]:
-        """The queues that this process gave up before a pull of them was answered."""
+        """The queues that this process gave up before a pull of them was answered empty."""
         answered = self._answered.get(fact.group)
         if answered is None or consumer.started.consumer_kind != "push":
             return set()  # the journal may have no PullAnswered

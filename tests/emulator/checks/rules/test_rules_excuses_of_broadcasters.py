@@ -188,12 +188,16 @@ def test_a_pass_that_waits_for_a_broker_comes_to_other_queues_after_the_file_was
 
 
 def given_up_unanswered(
-    *answers: tuple[str, Queue], peer: str = PEER, consumes: bool = False
+    *answers: tuple[str, Queue],
+    peer: str = PEER,
+    consumes: bool = False,
+    late: tuple[int, int] | None = None,
 ) -> AJournal:
     """Q0 is released, and claimed again behind the message that came meanwhile.
 
     Before that, pulls of the members and queues in *answers* were answered without a message.
-    The broker knows ONE by the address *peer*.
+    The broker knows ONE by the address *peer*.  *late*: code and number of messages of an answer
+    to ONE's pull of Q0, which was held until the message came.
     """
     journal = AJournal().runs(FOLDER).store()
     journal.consumer(ONE, broadcast=True, release="5.3.3")
@@ -207,8 +211,10 @@ def given_up_unanswered(
     if consumes:
         journal.sent(0).consumed(ONE, 0)
     first = int(consumes)
-    journal.at_s(24).released(ONE, Q0).sent(first).at_s(60)
-    journal.claimed(ONE, Q0, offsets=(first + 1,))
+    journal.at_s(24).released(ONE, Q0).sent(first)
+    if late is not None:
+        journal.note("broker-a", PullAnswered("billing", Q0, first, *late, first + 1, PEER, 2))
+    journal.at_s(60).claimed(ONE, Q0, offsets=(first + 1,))
     return journal.sent(first + 1).consumed(ONE, first + 1)
 
 
@@ -219,6 +225,11 @@ def test_a_queue_that_was_given_up_before_a_pull_of_it_was_answered_has_no_offse
     assert counts(given_up_unanswered((ONE, Q0), peer="10.0.0.7:1")) == (1, 0)  # perhaps ONE's
     assert counts(given_up_unanswered((ONE, Q1), consumes=True)) == (1, 0)
     assert counts(given_up_unanswered()) == (1, 0)  # the journal has no answers
+
+
+def test_messages_that_come_for_a_queue_given_up_meanwhile_set_no_offset() -> None:
+    assert counts(given_up_unanswered((ONE, Q1), late=(0, 1))) == (0, 1)
+    assert counts(given_up_unanswered((ONE, Q1), late=(20, 0))) == (1, 0)  # none, but an offset
 
 
 def test_what_comes_after_a_queue_was_claimed_without_an_offset_is_owed() -> None:
