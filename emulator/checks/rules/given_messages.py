@@ -127,6 +127,11 @@ class FiltersAreKept(Checker):
             return
         if fact.offset in self.progress.reading.of_other_logs:
             return  # the labels are those of the master's message, and it got another one
+        records = self.progress.reading.records
+        if records.key_at(fact.offset) != fact.uniq_key and records.lost.was_left_behind(
+            fact.offset, fact.uniq_key
+        ):
+            return  # it got the message of a replaced master, which the successor does not have
         self.count_tried()
         is_wanted = self.cluster.wants(fact.group, queue.topic, labels) == "all"
         if not is_wanted and consumer.wants(queue.topic, self.cluster.known(labels)) is False:

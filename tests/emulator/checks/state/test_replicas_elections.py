@@ -247,6 +247,20 @@ def test_members_of_a_replaced_master_are_given_its_messages() -> None:
     assert len(given_by_a_replaced_master("strange")) == 1
 
 
+def given_unwanted(key: str) -> list[str]:
+    """Both masters store at offset 1, the new one what the member does not want; it gets *key*."""
+    journal = an_election().consumer(MEMBER, expressions=("TagA",))
+    journal.claimed(MEMBER, Q0, offsets=(0,)).stored(0, key="a", tags="TagA").copied(1).elects()
+    for node, name, tags in ((MASTER, "old", "TagA"), (SLAVE, "new", "TagB")):
+        journal.note(node, MessageStored(Q0, 1, RECORD_BYTES, name, RECORD_BYTES, tags))
+    return found(journal.consumed(MEMBER, 1, key=key), "filters")
+
+
+def test_labels_of_a_place_are_not_those_of_a_replaced_masters_message() -> None:
+    assert given_unwanted("old") == []
+    assert len(given_unwanted("new")) == len(given_unwanted("strange")) == 1
+
+
 def a_failure_goes_to(node: str, queue: Queue) -> list[str]:
     """An orderly member gives up offset 0, which *node* stores in *queue*, and takes offset 1."""
     journal = an_election().consumer(MEMBER, orderly=True).claimed(MEMBER, Q0, offsets=(0,))
