@@ -323,7 +323,7 @@ class NothingIsLost(Checker):
         if group in self.cluster.broadcast:
             beyond = min(reading.reused_to, reading.records.end_offset)
             return max(reading.given_to, reading.start, beyond)
-        return reading.start if reading.committed is None else reading.committed
+        return reading.passed_to
 
     def _unread(self) -> None:
         """Count all messages of subscribed queues that the group never pulled as backlog."""

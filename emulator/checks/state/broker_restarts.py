@@ -156,12 +156,13 @@ class LogEnds:
             reading.committed = None
 
     def _flushed(self, fact: LogFlushed, entry: Entry) -> None:
-        """Flushed messages are safe, unless a slave that lacks them may be elected."""
-        master = self._cluster.replicas.of(entry.node)
-        safe = fact.position
-        if master is not None and self._cluster.replicas.may_move(entry.node):
-            safe = min(safe, master.copied_by_all)
-        self._unflushed.flushed(entry.node, safe)
+        """Flushed messages are safe, unless a slave that lacks them may be elected.
+
+        A slave reports what it has appended, flushed or not, and may lose it with its power.
+        Upstream: AutoSwitchHAClient.reportSlaveMaxOffset.
+        """
+        if not self._cluster.replicas.may_move(entry.node):
+            self._unflushed.flushed(entry.node, fact.position)
 
     def _power_lost(self, fact: PowerLost, entry: Entry) -> None:
         self._without_power.add(entry.node)

@@ -102,6 +102,10 @@ class LocalOffsets:
         """Note the client of a connection."""
         self._clients[fact.peer] = fact.client
 
+    def client_of(self, peer: str) -> str:
+        """The client with the address *peer*; empty if it is not known."""
+        return self._clients.get(peer, "")
+
     def answered(self, fact: PullAnswered) -> None:
         """Note a pull answered empty; an unknown address stands for all members.
 
@@ -111,7 +115,7 @@ class LocalOffsets:
         """
         if fact.message_count:
             return
-        client = self._clients.get(fact.peer, "")
+        client = self.client_of(fact.peer)
         self._answered.setdefault(fact.group, set()).add((client, fact.queue))
 
     def released(self, fact: QueuesReleased, node: str, now_us: int) -> None:

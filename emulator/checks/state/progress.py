@@ -248,20 +248,36 @@ class Progress:
         self.is_repeat = reading.takes(fact.offset, fact.uniq_key)
 
     def _pulled(self, fact: PullAnswered, entry: Entry) -> None:
+        # In a log that its successor does not have.
+        is_left = entry.node != fact.queue.broker and self._cluster.roles.is_replaced(entry.node)
         if fact.group in self._cluster.broadcast:
             self._local.answered(fact)
+            if is_left and (known := self._reading_of_peer(fact)) is not None:
+                known.reads_on(fact.next_offset)
             return  # the fact does not name the member
         try:
             reading = self.readers[fact.group][fact.queue]
         except KeyError:
             reading = self.reading_of(fact.group, fact.queue, fact.offset)
-        if entry.node != fact.queue.broker and self._cluster.roles.is_replaced(entry.node):
-            reading.reads_on(fact.next_offset)  # in a log that its successor does not have
+        if is_left:
+            reading.reads_on(fact.next_offset)
         elif fact.response_code == 0 and fact.next_offset > reading.pulled_to:
             reading.pulled_to = fact.next_offset
         reading.last_pull = entry
         if fact.response_code not in ROUTINE_CODES:
             reading.refused_pull = entry
+
+    def _reading_of_peer(self, fact: PullAnswered) -> QueueReading | None:
+        """The queue as the broadcasting member reads it whose pull was answered, if known.
+
+        It goes on behind messages that its expression filters, too.
+        Upstream: DefaultMQPushConsumerImpl.correctTagsOffset.
+        """
+        client = self._local.client_of(fact.peer)
+        for consumer in self._cluster.consumers.get(fact.group, ()):
+            if client and consumer.started.client == client:
+                return self.readers.get(f"{fact.group}@{consumer.node}", {}).get(fact.queue)
+        return None
 
     def _refused(self, fact: PullFailed, entry: Entry) -> None:
         readings = self.readers.get(self.reader(fact.group, entry.node), {})

@@ -202,6 +202,7 @@ class QueueReading:
         "records",
         "refused_pull",
         "reported_offsets",
+        "resumed_at",
         "reused_before",
         "reused_to",
         "skipped",
@@ -221,6 +222,7 @@ class QueueReading:
         self.start_recheck_until_us = 0  # a new lite pull group queries again until then
         self.began_to = 0  # a new group may begin up to there: the end of the queue at its query
         self.committed: int | None = None
+        self.resumed_at: int | None = None  # below what was committed of lost messages
         self.consumed_us = 0  # when a member last consumed a message of it
         self.pulled_to = start
         self.excused: dict[str, int] = {}  # cause: number of messages skipped by it
@@ -241,9 +243,16 @@ class QueueReading:
 
     # Offsets at the broker ------------------------------------------------------------------
 
+    @property
+    def passed_to(self) -> int:
+        """The offset before which the group gets no more messages, by its last commit."""
+        if self.committed is None:
+            return self.start
+        return self.committed if self.resumed_at is None else min(self.committed, self.resumed_at)
+
     def commits(self, offset: int, now_us: int) -> None:
         """A member committed *offset*."""
-        self.committed = offset
+        self.committed, self.resumed_at = offset, None
         self.reported_offsets.add(offset, now_us)
 
     def note_own_offset(self, now_us: int) -> None:
@@ -306,11 +315,16 @@ class QueueReading:
             self.excuse(self.start, min(offset, self.began_to), "began at the end")
 
     def resume_from(self, offset: int, node: str, now_us: int) -> None:
-        """*node* reads new messages from *offset* on, unless other claims are still open."""
+        """*node* reads new messages from *offset* on, unless other claims are still open.
+
+        The broker answered *offset*: it does not have what was committed of the lost messages,
+        as an elected slave does not that copied the offsets before.
+        """
         others = (hold for name, hold in self.claims.items() if name != node)
         if self.reused_to > offset and all(hold.ended_us is not None for hold in others):
             self.reused_before = self.reused_to, now_us
             self.reused_to = offset
+            self.resumed_at = offset
 
     def resume_from_file(self, offset: int, written_us: int) -> None:
         """A restarted broadcasting member has in its file the *offset* of before its repair."""

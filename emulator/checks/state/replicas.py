@@ -105,11 +105,6 @@ class MasterLog(msgspec.Struct):
         """The end of the longest copy."""
         return max((slave.common_end for slave in self.slaves.values()), default=0)
 
-    @property
-    def copied_by_all(self) -> int:
-        """The end of the shortest copy."""
-        return min((slave.common_end for slave in self.slaves.values()), default=0)
-
     def cut(self, end: int, at_us: int) -> None:
         """The log ends at *end* now; slaves that have more have another log from there on."""
         if end < self.end:

@@ -12,6 +12,7 @@ from rocketmq_emulator.facts import (
     DelayedDelivered,
     HalfMessageStored,
     LogCopied,
+    LogFlushed,
     LogRecovered,
     MasterConnected,
     MessageStored,
@@ -27,7 +28,16 @@ from rocketmq_emulator.facts import (
     TransactionChecked,
     TransactionEnded,
 )
-from tests.support.checks.small_journals import PEER, Q0, Q1, RECORD_BYTES, AJournal, objections
+from tests.support.checks.small_journals import (
+    PEER,
+    Q0,
+    Q1,
+    RECORD_BYTES,
+    AJournal,
+    a_member,
+    client_of,
+    objections,
+)
 
 MASTER, SLAVE, MEMBER = "broker-a", "broker-a-1", "billing-1"
 RELEASE = "5.3.3"
@@ -312,6 +322,48 @@ def test_a_message_that_a_replaced_master_committed_is_sent_back_to_another_brok
     assert len(a_retry_of_a_commit(by="")) == 1
 
 
+def filtered_by_broadcasters(node: str, peer: str) -> float:
+    """A broadcasting member's pull at *node* goes on at 2: offset 1 has a tag that it filters.
+
+    The elected master stores a wanted message there.  Return how many messages the member owes.
+    """
+    journal = an_election().note(MASTER, a_member(client_of(MEMBER)))
+    journal.consumer(MEMBER, broadcast=True, expressions=("TagA",), release=RELEASE)
+    journal.claimed(MEMBER, Q0, offsets=(0,)).stored(0, key="a", tags="TagA").copied(1)
+    journal.consumed(MEMBER, 0, key="a").elects()
+    journal.note(node, PullAnswered("billing", Q0, 1, 20, 0, 2, peer, 0))
+    stored = MessageStored(Q0, 1, RECORD_BYTES, "new", RECORD_BYTES, tags="TagA")
+    journal.note(SLAVE, stored).at_s(260).released(MEMBER, Q0).claimed(MEMBER, Q0, offsets=(2,))
+    return journal.ends().judged().metrics["backlog.billing"]
+
+
+def test_a_broadcasting_member_goes_on_behind_what_it_filtered_at_a_replaced_master() -> None:
+    assert filtered_by_broadcasters(MASTER, PEER) == 0
+    assert filtered_by_broadcasters(SLAVE, PEER) == 1
+    assert filtered_by_broadcasters(MASTER, "10.0.0.99:1") == 1  # another member's
+
+
+def began_again(offset: int) -> list[str]:
+    """A member consumed and committed offset 1, which the elected slave lacks; its next claim.
+
+    The elected master stores another message there, and the member reads none.
+    """
+    journal = an_election().consumer(MEMBER).claimed(MEMBER, Q0, offsets=(0,))
+    journal.sent(0).sent(1).copied(1).pulled(0, 2).consumed(MEMBER, 0).consumed(MEMBER, 1)
+    journal.committed(2).at_s(190).elects().at_s(210).released(MEMBER, Q0)
+    journal.claimed(MEMBER, Q0, offsets=(offset,)).stored_by(SLAVE, 1, Q0, "new", 1)
+    journal.acknowledged(1, key="new").at_s(220)
+    if offset == 0:  # a later commit passes over it again
+        assert found(journal, "lost") == []
+        journal.note(SLAVE, OffsetCommitted("billing", Q0, 2, PEER))
+    return found(journal.ends(), "lost")
+
+
+def test_what_was_committed_of_a_lost_end_passes_over_no_new_message() -> None:
+    assert len(began_again(0)) == 1  # only by the commit that comes after the claim
+    assert began_again(2) == []  # the member goes on behind it
+
+
 def asked_by(node: str) -> list[str]:
     """*node* asks about a half message, and its producer answers once."""
     journal = an_election().stored(0, HALF, key="h")
@@ -343,3 +395,18 @@ def only_at_slaves(*, elects: bool) -> float:
 def test_an_elected_slave_gives_the_messages_that_the_master_lost_with_its_power() -> None:
     assert only_at_slaves(elects=False) == 1
     assert only_at_slaves(elects=True) == 0
+
+
+def waits_at_the_end(*, lost: int) -> list[str]:
+    """A delayed message is flushed and copied; the slave loses *lost* records, and is elected."""
+    journal = an_election().at_s(100).stored(0, key="a").stored(0, AFTER_10_S, key="k").copied(2)
+    journal.note(MASTER, LogFlushed(2 * RECORD_BYTES, 2 * RECORD_BYTES, 2)).at_s(102)
+    kept = (2 - lost) * RECORD_BYTES
+    journal.note(SLAVE, PowerLost(kept, kept, 2 * RECORD_BYTES, ()))
+    journal.note(SLAVE, LogRecovered(2 - lost, 0, kept)).elects().at_s(400)
+    return found(journal.ends(), "lost")
+
+
+def test_a_slave_that_loses_its_power_may_be_elected_without_what_its_master_flushed() -> None:
+    assert waits_at_the_end(lost=1) == []
+    assert len(waits_at_the_end(lost=0)) == 1  # it has the message, and never delivers it
