@@ -156,13 +156,16 @@ class LogEnds:
             reading.committed = None
 
     def _flushed(self, fact: LogFlushed, entry: Entry) -> None:
-        """Flushed messages are safe, unless a slave that lacks them may be elected.
+        """Flushed messages are safe, unless a slave may be elected that lacks or may lose them.
 
-        A slave reports what it has appended, flushed or not, and may lose it with its power.
-        Upstream: AutoSwitchHAClient.reportSlaveMaxOffset.
+        Upstream: DefaultElectPolicy.elect takes a slave for its place in the sync-state set; what
+        the slave's last loss of power took of its log does not count.
         """
-        if not self._cluster.replicas.may_move(entry.node):
-            self._unflushed.flushed(entry.node, fact.position)
+        master = self._cluster.replicas.of(entry.node)
+        safe = fact.position
+        if master is not None and self._cluster.replicas.may_move(entry.node):
+            safe = min(safe, master.flushed_by_all)
+        self._unflushed.flushed(entry.node, safe)
 
     def _power_lost(self, fact: PowerLost, entry: Entry) -> None:
         self._without_power.add(entry.node)

@@ -22,6 +22,7 @@ from rocketmq_emulator.facts import (
     BrokerReset,
     BrokerRoleChanged,
     LogCopied,
+    LogFlushed,
     LogRecovered,
     LogTruncated,
     MasterConnected,
@@ -46,6 +47,7 @@ class SlaveLog(msgspec.Struct):
     node: str
     master: str
     end: int = 0  # in bytes
+    flushed: int = 0  # its power takes nothing before that
     differs_from: int | None = None  # the position from which it is not its master's log
     differs_us: int = 0  # since when
     connected_us: int = 0  # when it last connected to its master
@@ -73,6 +75,7 @@ class SlaveLog(msgspec.Struct):
         if end < self.end:
             self.lost_us = at_us
         self.end = end
+        self.flushed = min(self.flushed, end)
         if self.differs_from is not None and end <= self.differs_from:
             self.differs_from = None
 
@@ -82,6 +85,7 @@ class MasterLog(msgspec.Struct):
 
     node: str
     end: int = 0  # in bytes
+    flushed: int = 0  # up to there
     slaves: dict[str, SlaveLog] = {}
     connected: dict[str, int] = {}  # addresses of slaves: since when
     changed_us: int = 0  # when a slave last connected or went
@@ -105,6 +109,12 @@ class MasterLog(msgspec.Struct):
         """The end of the longest copy."""
         return max((slave.common_end for slave in self.slaves.values()), default=0)
 
+    @property
+    def flushed_by_all(self) -> int:
+        """The end of the shortest copy, of what slaves cannot lose with their power."""
+        slaves = self.slaves.values()
+        return min((min(slave.common_end, slave.flushed) for slave in slaves), default=0)
+
     def cut(self, end: int, at_us: int) -> None:
         """The log ends at *end* now; slaves that have more have another log from there on."""
         if end < self.end:
@@ -113,6 +123,7 @@ class MasterLog(msgspec.Struct):
                 if slave.common_end > end:
                     slave.differs(end, at_us)
         self.end = end
+        self.flushed = min(self.flushed, end)
 
 
 class MastersAndSlaves:
@@ -136,6 +147,7 @@ class MastersAndSlaves:
             MetadataSynced: self._synced,
             BrokerRoleChanged: self._role_changed,
             LogTruncated: self._truncated,
+            LogFlushed: self._flushed,
             LogRecovered: self._recovered,
             StoreOpened: self._store_opened,
             PowerLost: self._power_lost,
@@ -188,7 +200,7 @@ class MastersAndSlaves:
         master = self._master(move.name)
         elected = self.slaves.pop(move.slave, None) or SlaveLog(move.slave, move.name)
         master.slaves.pop(move.slave, None)
-        left = SlaveLog(move.left, move.name, master.end)
+        left = SlaveLog(move.left, move.name, master.end, master.flushed)
         left.own_us = master.stored_us - WRITTEN_US  # it may have ended soon after
         master.elected, master.elected_us = elected, entry.mono_us
         self.slaves[move.left] = master.slaves[move.left] = left
@@ -201,7 +213,7 @@ class MastersAndSlaves:
             slave.differs_from = None
             if slave.end > master.kept:
                 slave.differs(master.kept, entry.mono_us)
-        master.end = elected.end
+        master.end, master.flushed = elected.end, elected.flushed
         self._ends[move.name] = elected.end
 
     def _truncated(self, fact: LogTruncated, entry: Entry) -> None:
@@ -255,6 +267,10 @@ class MastersAndSlaves:
         slave.copied_us[fact.table] = known_us
 
     # At both ------------------------------------------------------------------------------
+
+    def _flushed(self, fact: LogFlushed, entry: Entry) -> None:
+        if (log := self.masters.get(entry.node) or self.slaves.get(entry.node)) is not None:
+            log.flushed = fact.position
 
     def _recovered(self, fact: LogRecovered, entry: Entry) -> None:
         self._cut(entry, fact.end_position)

@@ -286,7 +286,7 @@ class StoredMessages:
         if records is None:
             records = self.records(queue)
         places = self.pending.open_sends.pop(fact.uniq_key, None)
-        is_here = offset < records.end_offset
+        is_here = records.key_at(offset) == fact.uniq_key
         if places is None and not is_here and self._cluster.roles.was_left_behind(fact):
             self.of_replaced += 1
             return

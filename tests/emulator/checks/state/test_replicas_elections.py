@@ -241,7 +241,35 @@ def test_members_are_given_what_a_master_had_lost_by_an_elected_slave() -> None:
     assert len(committed_past_a_loss(given=False)) == 1
 
 
+def lost_by_both(*, flushed: int) -> list[str]:
+    """The slave loses its second record with its power, unless it *flushed* it, and is elected."""
+    journal = an_election().stored(0, key="a").stored(1, key="b").copied(2)
+    journal.note(SLAVE, LogFlushed(*(flushed * RECORD_BYTES,) * 2, flushed))
+    journal.note(MASTER, LogFlushed(*(2 * RECORD_BYTES,) * 2, 2))
+    end = RECORD_BYTES
+    journal.note(SLAVE, PowerLost(min(end, flushed * RECORD_BYTES), end, 2 * RECORD_BYTES, ()))
+    journal.note(SLAVE, LogRecovered(1, 0, end)).elects()
+    return found(journal.stored_by(SLAVE, 1, Q0, "c", 1), "places")
+
+
+def test_an_elected_slave_uses_places_again_that_its_power_took_from_it_alone() -> None:
+    assert lost_by_both(flushed=1) == []
+    assert len(lost_by_both(flushed=2)) == 1  # a flushed record is not lost
+
+
 # What a replaced master stores ------------------------------------------------------------------
+
+
+def waits_at_a_replaced_master(key: str) -> list[str]:
+    """A delayed send is acknowledged after the election, at an offset that its queue has too."""
+    journal = an_election().stored(0, key="a").copied(1)
+    journal.stored_by(MASTER, 0, AFTER_10_S, "delayed", 1).elects()
+    return found(journal.acknowledged(0, key=key, status=TIMES_OUT), "places")
+
+
+def test_a_late_answer_of_a_replaced_master_names_a_place_in_its_own_queue() -> None:
+    assert waits_at_a_replaced_master("delayed") == []
+    assert len(waits_at_a_replaced_master("strange")) == 1
 
 
 def given_by_a_replaced_master(key: str) -> list[str]:
