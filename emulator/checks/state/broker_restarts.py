@@ -267,7 +267,7 @@ class LogEnds:
 DELIVERIES_MAX = 100_000  # delivered messages that are kept
 DUE_US = 1_500_000  # precision of due times in a broker and in the journal
 FORGOTTEN_US = 25_000_000
-NEVER_US = 1 << 62  # when a process ends that has not
+FIRST_WRITTEN_US = 10_000_000  # a new process first writes its progress of delays
 
 
 class Deliveries:
@@ -323,11 +323,17 @@ class Deliveries:
         return forgotten_us is not None
 
     def _forgotten(self, delivered_at_us: list[int], entry: Entry) -> int | None:
-        until_us = self._cluster.ended_us(entry.node, NEVER_US)
-        if until_us > entry.mono_us:
-            return None
-        since_us = until_us - FORGOTTEN_US + 1
+        """The first of *delivered_at_us* that may be missing in the progress it resumed from.
+
+        Upstream: ScheduleMessageService.start writes it first after 10 s; a process that ended
+        before has left the progress of the process before it.
+        """
         master = self._cluster.replicas.of(entry.node)
-        if master is not None and master.elected is not None and master.elected_us == until_us:
-            since_us = master.elected.knows_to_us(DELAY_OFFSETS_TABLE)
-        return next((at for at in delivered_at_us if since_us <= at <= until_us), None)
+        for until_us in self._cluster.ends_us(entry.node, FIRST_WRITTEN_US):
+            since_us = until_us - FORGOTTEN_US + 1
+            if master is not None and master.elected is not None and master.elected_us == until_us:
+                since_us = master.elected.knows_to_us(DELAY_OFFSETS_TABLE)
+            for at_us in delivered_at_us:
+                if since_us <= at_us <= until_us <= entry.mono_us:
+                    return at_us
+        return None

@@ -7,7 +7,7 @@ for so long that it explains nothing any more.  Times are ``mono_us``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TypeAlias
 
 import msgspec
@@ -46,6 +46,8 @@ class Disturbances:
         self.healed_us: int | None = None  # when the last fault ended
         self._restarts: dict[str, list[int]] = {}  # by node: when a process of it ended or began
         self._ended_us: dict[str, int] = {}  # by node: when its last process ended
+        self._began_us: dict[str, int] = {}  # by node: when its newest process began
+        self._lives: dict[str, list[tuple[int, int]]] = {}  # by node: of processes that ended
         self._gone: set[str] = set()  # nodes whose process ended, and none began since
 
     # Queries ------------------------------------------------------------------------------
@@ -131,6 +133,17 @@ class Disturbances:
         """When the process on *node* ended that ran before the one that runs now."""
         return self._ended_us.get(node, now_us)
 
+    def ends_us(self, node: str, lived_us: int) -> Iterator[int]:
+        """When the last process of *node* ended, and those before it up to one that was kept.
+
+        A process that lived shorter than *lived_us* had not written yet what it writes then: the
+        next one resumes from what the process before had written.
+        """
+        for began_us, ended_us in reversed(self._lives.get(node, ())):
+            yield ended_us
+            if ended_us - began_us >= lived_us:
+                return
+
     def written_since_us(self, node: str, until_us: int, every_us: int) -> int:
         """The earliest time of the state that is on the disk of *node* at *until_us*.
 
@@ -185,12 +198,18 @@ class Disturbances:
     def process_begins(self, node: str, at_us: int) -> None:
         """A new process runs on *node*."""
         self._restarts.setdefault(node, []).append(at_us)
+        self._began_us[node] = at_us
         self._gone.discard(node)
 
     def process_ends(self, node: str, at_us: int) -> None:
         """The process on *node* has ended."""
         self._restarts.setdefault(node, []).append(at_us)
         self._ended_us[node] = at_us
+        lives = self._lives.setdefault(node, [])
+        began_us = self._began_us.pop(node, 0)
+        if node in self._gone and lives:  # told twice, by its fault and by itself
+            began_us = lives.pop()[0]
+        lives.append((began_us, at_us))
         self._gone.add(node)
 
     def fault_begins(self, fact: FaultBegan, at_us: int) -> None:

@@ -174,6 +174,24 @@ def test_a_broker_that_ended_within_25_s_may_deliver_a_delayed_message_again() -
     assert found(delivered_twice(ended_s=124, again=2, copies=2), "places") == 0
 
 
+def delivered_by_the_third_process(lived_s: int, *, killed_s: int = 110) -> int:
+    """It was delivered at 100 s by the first process, which is killed; so is the second."""
+    journal = AJournal().runs().store().at_s(90).stored(0, AFTER_10_S, key="k")
+    journal.at_s(100).delivered(0, Q1, 3, "k")
+    started = NodeStarted("broker", "", "5.3.3")
+    for ended_s, back_s in ((killed_s, 150), (150 + lived_s, 180)):
+        journal.at_s(ended_s).fault("kill", "broker-a").at_s(back_s).healed()
+        journal.note("broker-a", started)
+    return found(journal.at_s(200).delivered(1, Q1, 3, "k"), "places")
+
+
+def test_a_process_that_ends_within_10_s_leaves_the_progress_of_the_one_before() -> None:
+    """Upstream: ScheduleMessageService.start writes the progress first after 10 s."""
+    assert delivered_by_the_third_process(9) == 0
+    assert delivered_by_the_third_process(11) == 1  # it wrote what it had
+    assert delivered_by_the_third_process(9, killed_s=126) == 1  # the first had written it
+
+
 # One message, several records ------------------------------------------------------------------
 
 
