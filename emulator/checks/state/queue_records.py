@@ -318,8 +318,13 @@ class QueueReading:
         """*node* reads new messages from *offset* on, unless other claims are still open.
 
         The broker answered *offset*: it does not have what was committed of the lost messages,
-        as an elected slave does not that copied the offsets before.
+        as an elected slave does not that copied the offsets before.  An older offset that a slave
+        answered does not change the master's: the next member may begin at the offset that was
+        committed there before the loss.
+        Upstream: RemoteBrokerOffsetStore.fetchConsumeOffsetFromBroker, which asks any slave.
         """
+        if self.reused_to < offset <= self.reused_before[0] and offset == self.committed:
+            self.reused_to = offset
         others = (hold for name, hold in self.claims.items() if name != node)
         if self.reused_to > offset and all(hold.ended_us is not None for hold in others):
             self.reused_before = self.reused_to, now_us

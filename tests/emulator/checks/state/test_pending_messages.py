@@ -135,3 +135,25 @@ def test_a_dead_letter_is_of_the_queue_in_which_its_message_failed_last() -> Non
         passed = [(f.queue, f.offset) for f in pending.failures["k"]["billing"] if f.passed]
         order += [place for place in passed if place not in order]
     assert order == [(later, 4), (later, 5), (earlier, 2)]
+
+
+# Places that were used before a loss ----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("committed", "reused_to"),
+    [
+        (6, 6),  # the older offset was a slave's: the master has still the one before the loss
+        (4, 0),  # a commit went back: the group has to read from the older offset on
+    ],
+)
+def test_places_stay_reused_while_the_master_has_the_offset_of_before_the_loss(
+    committed: int, reused_to: int
+) -> None:
+    reading = QueueReading("billing", Q0, 0, QueueRecords(Q0))
+    reading.reused_to, reading.committed = 6, 6
+    reading.resume_from(0, "billing-1", 1)
+    assert reading.reused_to == 0
+    reading.committed = committed
+    reading.resume_from(6, "billing-2", 2)
+    assert reading.reused_to == reused_to
