@@ -49,7 +49,8 @@ class LivenessReturns(Checker):
             "the same, where some NameServer lacks the topic at the broker, or at another one, so "
             "that shares differ and no member takes the queue (apache/rocketmq#4522); or an "
             "elected master has an older topic, without the queue; or the member sought an "
-            "earlier offset, and the pull after the seek failed: it goes on behind what it had not polled",
+            "earlier offset, and the pull after the seek failed: it goes on behind what it had "
+            "not polled",
             "group",
         ),
         Metric(
