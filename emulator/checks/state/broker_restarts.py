@@ -12,7 +12,7 @@ elected slave resumes from the progress that it copied last, every 10 s, unless 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rocketmq_emulator.checks.state.cluster_state import ClusterState
@@ -71,6 +71,7 @@ class LogEnds:
         self._ends: dict[str, int] = {}  # broker → end of its log in the journal
         self._unnoted_bytes: dict[str, int] = {}  # broker → bytes recovered, never noted
         self._only_at_slaves: dict[str, list[_LostRecord]] = {}  # by master: the last it lost
+        self._left_behind: dict[str, list[_LostRecord]] = {}  # by former master: what it has more
         self._read_back: set[str] = set()  # brokers that found records at their start
 
     def table(self) -> Table:
@@ -103,16 +104,22 @@ class LogEnds:
 
         The rule ``lost_with_masters`` has the promises of copies.
         """
-        if (master := self._cluster.replicas.moved()) is None:
+        move, master = self._cluster.roles.move, self._cluster.replicas.moved()
+        if move is None or master is None:
             return
         end, kept = master.end, master.kept
+        left: list[_LostRecord] = []
         for records, offset in self._unflushed.lost(entry.node, kept):
+            if (record := self._lost_record(records, offset)) is not None:
+                left.append(record)
             if (key := records.key_at(offset)) is not None:
                 self._chains.is_no_send(key, records, offset)
                 if offset not in records.acked:
                     self._cluster.roles.leave_behind(records.queue, offset, key)
             self.cut_queue(records, offset)
-        self._has_again(entry, kept, end)
+        self._has_again(self._only_at_slaves.pop(entry.node, ()), entry, kept, end)
+        self._has_again(self._left_behind.pop(move.slave, ()), entry, kept, end)
+        self._left_behind[move.left] = left
         if (unnoted := end - min(self._ends.get(entry.node, end), kept)) > 0:
             self._was_killed_before_it_noted(entry.node, unnoted)  # not of the former master
         self._ends[entry.node] = end
@@ -120,13 +127,14 @@ class LogEnds:
         if end:
             self._read_back.add(entry.node)
 
-    def _has_again(self, entry: Entry, kept: int, end: int) -> None:
-        """The elected log goes on with what a former master had lost with its power.
+    def _has_again(self, known: Sequence[_LostRecord], entry: Entry, kept: int, end: int) -> None:
+        """The elected log goes on with *known*, what it had before other logs were the master's.
 
-        Its epoch of that time covers these records, so it keeps them.
+        A former master may have lost it with its power, or this broker is elected again before
+        it has truncated its log.  Its epoch of that time covers these records, so it keeps them.
         Upstream: AutoSwitchHAService.changeToMaster.
         """
-        for lost in reversed(self._only_at_slaves.pop(entry.node, ())):
+        for lost in reversed(known):
             records, stored = lost.records, lost.stored
             if kept <= stored.position < end and stored.offset == records.end_offset:
                 records.store(stored, entry)

@@ -14,6 +14,7 @@ from rocketmq_emulator.facts import (
     LogCopied,
     LogFlushed,
     LogRecovered,
+    LogTruncated,
     MasterConnected,
     MessageStored,
     MetadataSynced,
@@ -239,6 +240,22 @@ def committed_past_a_loss(*, given: bool) -> list[str]:
 def test_members_are_given_what_a_master_had_lost_by_an_elected_slave() -> None:
     assert committed_past_a_loss(given=True) == []
     assert len(committed_past_a_loss(given=False)) == 1
+
+
+def elected_again(*, truncates: bool) -> list[str]:
+    """A master that was replaced has offset 1 alone, and is elected again; members commit 2."""
+    journal = an_election().consumer(MEMBER).claimed(MEMBER, Q0, offsets=(0,)).stored(0, key="a")
+    journal.stored(1, key="b").copied(1).elects()
+    if truncates:
+        journal.note(MASTER, LogTruncated(RECORD_BYTES, 2 * RECORD_BYTES, 1, "it differs"))
+    journal.at_s(205).takes_role(MASTER, "master", 3).consumed(MEMBER, 0, key="a")
+    journal.consumed(MEMBER, 1, key="b").stored_by(MASTER, 2, Q0, "c", 2).at_s(210)
+    return found(journal.note(MASTER, OffsetCommitted("billing", Q0, 2, PEER)), "commits")
+
+
+def test_a_master_that_is_elected_again_has_what_only_it_had_unless_it_truncated_its_log() -> None:
+    assert elected_again(truncates=False) == []
+    assert len(elected_again(truncates=True)) == 1
 
 
 def lost_by_both(*, flushed: int) -> list[str]:
