@@ -51,8 +51,9 @@ class AttemptsAreBounded(LoadMonitor):
 
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
-        self._open: dict[tuple[str, str], EntryKey] = {}  # node, id: attempts so far failed
-        self._counts: dict[tuple[str, str], int] = {}
+        # Failed attempts that no other followed, by node, id and their number.  A member that
+        # was given several copies of a message sends them back at the same time, with one id.
+        self._open: dict[tuple[str, str, int], list[EntryKey]] = {}
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -61,10 +62,7 @@ class AttemptsAreBounded(LoadMonitor):
     def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
         if fact.attempt == 1 and fact.outcome == "SEND_OK":
             return
-        known = entry.node, fact.uniq_key
-        count = self._counts.pop(known, 0)
-        before = self._open.pop(known, None)
-        evidence = () if before is None else (before,)
+        evidence = self._attempt_before(entry.node, fact)
         self.count_tried(fact.attempt > 1)
         limit = 1 if fact.outcome == "ONE_WAY" else ATTEMPTS_MAX
         if fact.attempt > limit and not self._sets_retries(entry.node):
@@ -73,16 +71,25 @@ class AttemptsAreBounded(LoadMonitor):
                 *evidence,
                 entry,
             )
-        elif fact.attempt not in (1, count + 1):
+        elif fact.attempt > 1 and not evidence:
             self.report_violation(
                 f"attempt {fact.attempt} of a send to {fact.topic} has the id {fact.uniq_key}, "
                 f"which no attempt {fact.attempt - 1} had",
-                *evidence,
                 entry,
             )
         if fact.outcome not in ("SEND_OK", "ONE_WAY"):
-            self._open[known] = EntryKey(entry.mono_us, entry.node, entry.seq)
-            self._counts[known] = fact.attempt
+            known = entry.node, fact.uniq_key, fact.attempt
+            self._open.setdefault(known, []).append(key_of(entry))
+
+    def _attempt_before(self, node: str, fact: SendAttempted) -> tuple[EntryKey, ...]:
+        """The failed attempt that *fact* follows; none if there is none."""
+        known = node, fact.uniq_key, fact.attempt - 1
+        if not (failed := self._open.get(known)):
+            return ()
+        found = failed.pop(0)
+        if not failed:
+            del self._open[known]
+        return (found,)
 
     def _sets_retries(self, producer: str) -> bool:
         names = {"sync_retries", "async_retries"}

@@ -83,13 +83,12 @@ def _is_retry(fact: Sent) -> bool:
     return fact.topic.startswith(RETRY_GROUP_TOPIC_PREFIX)
 
 
-def _is_counted_in_other_logs(master: MasterLog, end: int, wanted: int) -> bool:
-    """Whether slaves with other logs have reported as many bytes: no copy is promised then.
+def _is_in_other_logs(master: MasterLog, end: int, wanted: int) -> bool:
+    """Whether slaves with other logs have as many bytes, and report them as copies.
 
     A slave reports only how long its log is.  Upstream: HAConnection.ReadSocketService.
     """
-    longer = sum(slave.end >= end for slave in master.slaves.values())
-    return longer >= wanted or master.reported_beyond >= end
+    return sum(slave.end >= end for slave in master.slaves.values()) >= wanted
 
 
 class CopiesArePromised(Checker):
@@ -142,7 +141,7 @@ class CopiesArePromised(Checker):
             return
         began_us = entry.mono_us - fact.took_ms * 1_000
         if master is not None:
-            if _is_counted_in_other_logs(master, end, wanted):
+            if _is_in_other_logs(master, end, wanted) or master.reported_beyond >= end:
                 self.add_to_metric("excused_other_logs", 1, broker)
                 return
             if any(slave.lost_us >= began_us > 0 for slave in master.slaves.values()):
@@ -276,7 +275,7 @@ class LostWithMasters(Checker):
         master = self.cluster.replicas.of(broker)
         if master is not None and master.holders(end) < promised:
             # Without other logs the rule ``copies`` objects to it.
-            promised = 0 if _is_counted_in_other_logs(master, end, promised) else promised
+            promised = 0 if _is_in_other_logs(master, end, promised) else promised
         known = self._acknowledged.setdefault(broker, [])
         known.append(_Acknowledged(end, promised, fact.uniq_key, key_of(entry)))
         if len(known) > ACKNOWLEDGED_MAX:

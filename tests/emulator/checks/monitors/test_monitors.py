@@ -132,6 +132,14 @@ def one_way(attempt: int) -> AJournal:
     )
 
 
+def retried_with_one_id(first_attempts: int) -> AJournal:
+    """A member sends two copies of a message back at once; both sends are tried again."""
+    journal = AJournal()
+    for number, outcome in (*[(1, "NoAnswer: x")] * first_attempts, *[(2, "SEND_OK")] * 2):
+        journal.note("billing-1", SendAttempted("%RETRY%billing", Q0, "k", number, 1, outcome))
+    return journal
+
+
 def second_key(key: str) -> AJournal:
     return tried(tried(AJournal().runs(PLAN), 1), 2, key=key)
 
@@ -249,6 +257,7 @@ JOURNALS: tuple[tuple[str, Callable[..., AJournal], object, object], ...] = (
     ("attempts_are_bounded", attempts, 3, 4),
     ("attempts_are_bounded", one_way, 1, 2),
     ("attempts_are_bounded", second_key, "k", "another"),
+    ("attempts_are_bounded", retried_with_one_id, 2, 1),
     ("async_retries_stay", retry_in_queue, Queue("orders", "broker-b", 0), Q1),
     ("isolations_are_tabled", isolation, AWARE, PLAN),
     ("isolations_are_tabled", penalty_of_4, 600_000, 2_000),
