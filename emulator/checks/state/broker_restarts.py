@@ -71,7 +71,8 @@ class LogEnds:
         self._ends: dict[str, int] = {}  # broker → end of its log in the journal
         self._unnoted_bytes: dict[str, int] = {}  # broker → bytes recovered, never noted
         self._only_at_slaves: dict[str, list[_LostRecord]] = {}  # by master: the last it lost
-        self._left_behind: dict[str, list[_LostRecord]] = {}  # by former master: what it has more
+        # By former master: records at the end of its log that the elected one lacks.
+        self._left_behind: dict[str, list[_LostRecord]] = {}
         self._read_back: set[str] = set()  # brokers that found records at their start
 
     def table(self) -> Table:
@@ -117,8 +118,8 @@ class LogEnds:
                 if offset not in records.acked:
                     self._cluster.roles.leave_behind(records.queue, offset, key)
             self.cut_queue(records, offset)
-        self._has_again(self._only_at_slaves.pop(entry.node, ()), entry, kept, end)
-        self._has_again(self._left_behind.pop(move.slave, ()), entry, kept, end)
+        self._restore(self._only_at_slaves.pop(entry.node, ()), entry, kept, end)
+        self._restore(self._left_behind.pop(move.slave, ()), entry, kept, end)
         self._left_behind[move.left] = left
         if (unnoted := end - min(self._ends.get(entry.node, end), kept)) > 0:
             self._was_killed_before_it_noted(entry.node, unnoted)  # not of the former master
@@ -127,11 +128,11 @@ class LogEnds:
         if end:
             self._read_back.add(entry.node)
 
-    def _has_again(self, known: Sequence[_LostRecord], entry: Entry, kept: int, end: int) -> None:
-        """The elected log goes on with *known*, what it had before other logs were the master's.
+    def _restore(self, known: Sequence[_LostRecord], entry: Entry, kept: int, end: int) -> None:
+        """Put back the records *known* that the elected log has, removed with an earlier end.
 
-        A former master may have lost it with its power, or this broker is elected again before
-        it has truncated its log.  Its epoch of that time covers these records, so it keeps them.
+        A former master lost them with its power, or it is elected again and has not truncated
+        its log.  The epoch that it begins covers them.
         Upstream: AutoSwitchHAService.changeToMaster.
         """
         for lost in reversed(known):

@@ -127,7 +127,7 @@ def delivered_again_after_a_restart(*, synced_s: float = 0) -> list[str]:
 
 
 def test_a_restarted_master_gives_its_slaves_the_progress_of_before_its_end() -> None:
-    """Its file was written up to 25 s before: what it delivered since then comes again."""
+    """Its file of delay offsets is up to 25 s old: later deliveries are repeated."""
     assert delivered_again_after_a_restart(synced_s=152) == []
     assert len(delivered_again_after_a_restart()) == 1  # not copied since then
     assert len(delivered_again_after_a_restart(synced_s=176)) == 1  # it has gone on since then
