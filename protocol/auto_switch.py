@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import NamedTuple, TypeAlias
 
-from rocketmq_emulator.protocol.replication import FRAME_BYTES_MAX, BadStream
+from rocketmq_emulator.protocol.replication import FRAME_BYTES_MAX, BadStream, StreamReader
 
 HANDSHAKE_EPOCHS_MAX = 1_000  # AbstractWriteSocketService.handShakeBuffer: more do not fit
 
@@ -88,7 +88,7 @@ class TransferFrame(NamedTuple):
     epoch: int
     epoch_start: int
     confirm_offset: int
-    data: bytes = b""
+    data: bytes | memoryview = b""
 
 
 FromSlave: TypeAlias = SlaveHandshake | SlaveReport
@@ -131,31 +131,7 @@ def encode_transfer(
     return b"".join((head, data))
 
 
-class _HaReader:
-    """Bytes that were read from a stream, and no message yet."""
-
-    def __init__(self) -> None:
-        self._buffer = bytearray()
-        self._at = 0
-
-    def feed(self, data: bytes) -> None:
-        """Add bytes read from the stream."""
-        self._buffer += data
-
-    def _forget_read(self) -> None:
-        del self._buffer[: self._at]
-        self._at = 0
-
-    def _has(self, size: int) -> bool:
-        return len(self._buffer) - self._at >= size
-
-    def _take(self, head: Struct) -> tuple[int, ...]:
-        fields = head.unpack_from(self._buffer, self._at)
-        self._at += head.size
-        return fields
-
-
-class SlaveReader(_HaReader):
+class SlaveReader(StreamReader):
     """Reads what a slave sends.  ``messages`` raises ``BadStream``; it ends with that."""
 
     def messages(self) -> Iterator[FromSlave]:
@@ -163,25 +139,22 @@ class SlaveReader(_HaReader):
 
         Upstream: AutoSwitchHAConnection.ReadSocketService.HAServerReader.processReadResult.
         """
-        try:
-            while self._has(_STATE.size):
-                (state,) = _STATE.unpack_from(self._buffer, self._at)
-                if state == HAConnectionState.HANDSHAKE:
-                    if not self._has(_SLAVE_HANDSHAKE.size):
-                        break
-                    _, from_last_file, is_async_learner, slave_id = self._take(_SLAVE_HANDSHAKE)
-                    yield SlaveHandshake(slave_id, from_last_file == 1, is_async_learner == 1)
-                elif state == HAConnectionState.TRANSFER:
-                    if not self._has(_SLAVE_REPORT.size):
-                        break
-                    yield SlaveReport(self._take(_SLAVE_REPORT)[1])
-                else:
-                    raise BadStream(f"a message of state {_name_of(state)}: no slave sends that")
-        finally:
-            self._forget_read()
+        while self._has(_STATE.size):
+            (state,) = _STATE.unpack_from(self._data, self._at)
+            if state == HAConnectionState.HANDSHAKE:
+                if not self._has(_SLAVE_HANDSHAKE.size):
+                    break
+                _, from_last_file, is_async_learner, slave_id = self._take(_SLAVE_HANDSHAKE)
+                yield SlaveHandshake(slave_id, from_last_file == 1, is_async_learner == 1)
+            elif state == HAConnectionState.TRANSFER:
+                if not self._has(_SLAVE_REPORT.size):
+                    break
+                yield SlaveReport(self._take(_SLAVE_REPORT)[1])
+            else:
+                raise BadStream(f"a message of state {_name_of(state)}: no slave sends that")
 
 
-class MasterReader(_HaReader):
+class MasterReader(StreamReader):
     """Reads what a master sends to a slave in ``state``, which its owner sets.
 
     ``messages`` raises ``BadStream``; the reader must not be used after that.
@@ -197,34 +170,30 @@ class MasterReader(_HaReader):
         Upstream: AutoSwitchHAClient.HAClientReader.processReadResult, which tests the state when
         20 bytes are there, and waits for the rest.
         """
-        try:
-            while self._has(_MASTER_HANDSHAKE.size):
-                state, size, position, _ = _MASTER_HANDSHAKE.unpack_from(self._buffer, self._at)
-                if state != self.state:
-                    raise BadStream(
-                        f"a message of state {_name_of(state)} of {size} bytes at {position}, "
-                        f"while this slave is in state {self.state.name}"
-                    )
-                head = _MASTER_HEADS[self.state]
-                if not 0 <= size <= FRAME_BYTES_MAX - head.size:
-                    raise BadStream(f"a frame of {size} bytes at position {position}")
-                if size and not 0 <= position <= NO_END - size:
-                    raise BadStream(f"{size} bytes at position {position}")
-                if not self._has(head.size + size):
-                    break
-                yield self._whole_message(head, size)
-        finally:
-            self._forget_read()
+        while self._has(_MASTER_HANDSHAKE.size):
+            state, size, position, _ = _MASTER_HANDSHAKE.unpack_from(self._data, self._at)
+            if state != self.state:
+                raise BadStream(
+                    f"a message of state {_name_of(state)} of {size} bytes at {position}, "
+                    f"while this slave is in state {self.state.name}"
+                )
+            head = _MASTER_HEADS[self.state]
+            if not 0 <= size <= FRAME_BYTES_MAX - head.size:
+                raise BadStream(f"a frame of {size} bytes at position {position}")
+            if size and not 0 <= position <= NO_END - size:
+                raise BadStream(f"{size} bytes at position {position}")
+            if not self._has(head.size + size):
+                break
+            yield self._whole_message(head, size)
 
     def _whole_message(self, head: Struct, size: int) -> FromMaster:
         fields = self._take(head)
         position = fields[2]
-        body = bytes(self._buffer[self._at : self._at + size])
-        self._at += size
+        body = self._take_bytes(size)
         if head is _MASTER_TRANSFER:
             epoch, epoch_start, confirm_offset = fields[3:]
             return TransferFrame(position, epoch, epoch_start, confirm_offset, body)
-        whole = memoryview(body)[: size - size % _ENTRY.size]  # upstream ignores a piece of one
+        whole = body[: size - size % _ENTRY.size]  # upstream ignores a piece of one
         epochs = tuple(LogEpoch(*entry) for entry in _ENTRY.iter_unpack(whole))
         return MasterHandshake(position, fields[3], epochs)
 

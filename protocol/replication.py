@@ -34,7 +34,7 @@ class LogFrame(NamedTuple):
     """Bytes of the master's log from *position* on; none: a heartbeat."""
 
     position: int
-    data: bytes
+    data: bytes | memoryview
 
 
 def encode_report(end: int) -> bytes:
@@ -64,38 +64,54 @@ class ReportReader:
         return int(_REPORT.unpack_from(data, whole - REPORT_BYTES)[0]) if whole else None
 
 
-class FrameReader:
-    """Reads what a master sends.  Raises ``BadStream``; it must not be used after that."""
+class StreamReader:
+    """Bytes that were read from a stream, and no whole message yet."""
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
+        self._data = bytearray()
+        self._at = 0  # the bytes before it were taken
 
     def feed(self, data: bytes) -> None:
         """Add bytes read from the stream."""
-        self._buffer += data
+        if self._at:  # a slice of these bytes may be in use: they must not change
+            self._data = self._data[self._at :]
+            self._at = 0
+        self._data += data
+
+    def _has(self, size: int) -> bool:
+        return len(self._data) - self._at >= size
+
+    def _take(self, head: Struct) -> tuple[int, ...]:
+        fields = head.unpack_from(self._data, self._at)
+        self._at += head.size
+        return fields
+
+    def _take_bytes(self, size: int) -> memoryview:
+        """Bytes of what was fed, not a copy: a slave copies them into its log."""
+        taken = memoryview(self._data)[self._at : self._at + size]
+        self._at += size
+        return taken
+
+
+class FrameReader(StreamReader):
+    """Reads what a master sends.  Raises ``BadStream``; it must not be used after that."""
 
     @property
     def next_position(self) -> int | None:
         """The position in the head of the next frame, which may not be whole yet."""
-        if len(self._buffer) < HEAD_BYTES:
+        if not self._has(HEAD_BYTES):
             return None
-        return int(_HEAD.unpack_from(self._buffer)[0])
+        return int(_HEAD.unpack_from(self._data, self._at)[0])
 
     def frames(self) -> Iterator[LogFrame]:
         """The whole frames so far, in order."""
-        buffer, at = self._buffer, 0
-        try:
-            while len(buffer) - at >= HEAD_BYTES:
-                position, size = _HEAD.unpack_from(buffer, at)
-                if not 0 <= size <= FRAME_BYTES_MAX - HEAD_BYTES:
-                    raise BadStream(f"a frame of {size} bytes at position {position}")
-                if not 0 <= position <= LOG_END_MAX - size:
-                    raise BadStream(f"{size} bytes at position {position}: no log has that")
-                end = at + HEAD_BYTES + size
-                if end > len(buffer):
-                    break
-                frame = LogFrame(position, bytes(buffer[at + HEAD_BYTES : end]))
-                at = end
-                yield frame
-        finally:
-            del buffer[:at]
+        while self._has(HEAD_BYTES):
+            position, size = _HEAD.unpack_from(self._data, self._at)
+            if not 0 <= size <= FRAME_BYTES_MAX - HEAD_BYTES:
+                raise BadStream(f"a frame of {size} bytes at position {position}")
+            if not 0 <= position <= LOG_END_MAX - size:
+                raise BadStream(f"{size} bytes at position {position}: no log has that")
+            if not self._has(HEAD_BYTES + size):
+                return
+            self._take(_HEAD)
+            yield LogFrame(position, self._take_bytes(size))

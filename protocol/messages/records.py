@@ -220,10 +220,12 @@ def check_record(buffer: Buffer, at: int, limit: int) -> int | str:
     return size
 
 
-def index_fields(buffer: Buffer, at: int, end: int) -> IndexFields:
+def index_fields(
+    buffer: Buffer, at: int, end: int, *, body_is_checked: bool = True
+) -> IndexFields:
     """The fields that an index keeps of the record from *at* to *end*.  Raises ``BadRecord``.
 
-    Checked: the magic is known, the lengths add up to *end*, the body has its CRC.
+    Checked: the magic is known, the lengths add up to *end*, the body has its CRC (on wish).
     Hosts, times and the body itself are skipped, because a log has millions of records.
     """
     head = _INDEX_HEAD_V4
@@ -250,7 +252,7 @@ def index_fields(buffer: Buffer, at: int, end: int) -> IndexFields:
     properties = tail[topic_end + 2 :]
     if len(properties) != properties_size or (magic == MAGIC_V1 and topic_end > 128):
         raise BadRecord("its lengths do not add up")
-    if crc32(buffer[body_at:body_end]) & 0x7FFFFFFF != crc:
+    if body_is_checked and crc32(buffer[body_at:body_end]) & 0x7FFFFFFF != crc:
         raise BadRecord("the body does not have its CRC")
     return topic, queue_id, queue_offset, position, end - at, sys_flag, store_ms, properties
 

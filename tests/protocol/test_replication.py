@@ -39,6 +39,14 @@ def test_frames_are_the_same_in_whatever_pieces_they_come(
     assert found == sent
 
 
+def test_the_bytes_of_a_frame_stay_as_they_are_when_more_come() -> None:
+    reader = FrameReader()
+    reader.feed(encode_frame(0, b"first") + encode_frame(5, b"second")[:9])
+    frames = list(reader.frames())
+    reader.feed(encode_frame(5, b"second")[9:])
+    assert [*frames, *reader.frames()] == [LogFrame(0, b"first"), LogFrame(5, b"second")]
+
+
 def test_the_position_of_a_frame_is_known_before_it_is_whole() -> None:
     reader = FrameReader()
     reader.feed(encode_frame(77, b"some bytes")[:12])

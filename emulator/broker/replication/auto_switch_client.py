@@ -130,6 +130,19 @@ class AutoSwitchHaClient(HaClient):
         self._flow.add(len(data), self._read_ms)
         self._reader.feed(data)
         try:
+            self._take_messages()
+        except (LogsDiffer, BadStream) as error:
+            self._end(str(error))
+        except WRITE_ERRORS as error:
+            self._note(refusal(error, "what the master sent"))
+            self._end(str(error))
+        else:
+            if self.transport is not None and self._closing is None:
+                self._look_now()
+
+    def _take_messages(self) -> None:
+        """Take the whole messages, until one of them ends the connection."""
+        try:
             for message in self._reader.messages():
                 if isinstance(message, MasterHandshake):
                     self._compare(message)
@@ -137,14 +150,8 @@ class AutoSwitchHaClient(HaClient):
                     self._take(message)
                 if self.transport is None or self._closing is not None:
                     return
-        except (LogsDiffer, BadStream) as error:
-            self._end(str(error))
-        except WRITE_ERRORS as error:
-            self._note(refusal(error, "what the master sent"))
-            self._end(str(error))
-        else:
-            if self.state is HAConnectionState.TRANSFER:
-                self._look_now()
+        finally:
+            self._send_reports()
 
     def closed(self, reason: str) -> None:
         """The stream ended.  Upstream: closeMaster."""

@@ -68,6 +68,7 @@ class HaClient:
         self._is_of_5 = config.parsed_release >= HA_CLIENT_WAITS_AFTER_ERROR
         self._frames = FrameReader()
         self._reported = 0
+        self._unsent_reports: list[bytes] = []
         self._wrote_ms = self._read_ms = self._looked_ms = scheduling.now_ms()
         self._look: Timer | None = None
         self._flow = FlowMonitor(self._read_ms)
@@ -116,12 +117,7 @@ class HaClient:
         self._flow.add(len(data), self._read_ms)
         self._frames.feed(data)
         try:
-            for frame in self._frames.frames():
-                self._check_position(frame.position)
-                self._copied.append(frame.position, frame.data)
-                self._report_if_grown()
-            if (position := self._frames.next_position) is not None:
-                self._check_position(position)
+            self._append_frames()
         except (LogsDiffer, BadStream) as error:
             self._end(str(error))
         except WRITE_ERRORS as error:
@@ -153,22 +149,36 @@ class HaClient:
 
     # Inside ---------------------------------------------------------------------------
 
+    def _append_frames(self) -> None:
+        try:
+            for frame in self._frames.frames():
+                self._check_position(frame.position)
+                self._copied.append(frame.position, frame.data)
+                self._report_if_grown()
+            if (position := self._frames.next_position) is not None:
+                self._check_position(position)
+        finally:
+            self._send_reports()
+
     def _check_position(self, position: int) -> None:
         end = self._copied.end_position
         if end not in (0, position):
             raise LogsDiffer(f"the master sends position {position}, this log ends at {end}")
 
     def _report_if_grown(self) -> None:
+        """Each frame is reported; the reports of frames that came together are sent together."""
         end = self._copied.end_position
         if end > self._reported:
             self._reported = end
-            self._report()
+            self._unsent_reports.append(self._encode_report(end))
 
-    def _report(self) -> None:
-        """Report, unless the master leaves earlier reports unread: then again at the next look."""
-        assert self.transport is not None, "only an open stream reports"
+    def _send_reports(self) -> None:
+        """Send them, unless the master leaves earlier ones unread: then again at the next look."""
+        reports, self._unsent_reports = b"".join(self._unsent_reports), []
+        if not reports or self.transport is None:
+            return
         if self.transport.unsent_bytes() < UNSENT_REPORTS_BYTES_MAX:
-            self.transport.send(self._encode_report(self._reported))
+            self.transport.send(reports)
             self._wrote_ms = self._scheduling.now_ms()
 
     def _look_now(self) -> None:
@@ -179,7 +189,8 @@ class HaClient:
             self._end(f"nothing was heard for {silent_ms} ms", waits=False)
             return
         if now_ms - self._wrote_ms > self._config.ha_heartbeat_interval_ms:
-            self._report()
+            self._unsent_reports.append(self._encode_report(self._reported))
+            self._send_reports()
         self._plan_look()
 
     def _plan_look(self) -> None:

@@ -109,7 +109,7 @@ class CommitLog:
         self.end_position += len(record)
         return True
 
-    def append_copied(self, position: int, data: bytes) -> None:
+    def append_copied(self, position: int, data: bytes | memoryview) -> None:
         """Append bytes of another log, from *position* on: records, cut anywhere, and fillers.
 
         An empty log begins in the segment of *position*.  Raises ``LogsDiffer`` if *position* is

@@ -68,7 +68,7 @@ class CopiedLog:
         """The end of the log, in the middle of a message perhaps: what a slave reports."""
         return self._log.end_position
 
-    def append(self, position: int, data: bytes) -> None:
+    def append(self, position: int, data: bytes | memoryview) -> None:
         """Append *data*, which begins at *position*.  Raises as ``CommitLog.append_copied``."""
         is_first = not self._log.segments
         self._log.append_copied(position, data)
@@ -149,17 +149,20 @@ class CopiedLog:
         Upstream: DefaultMessageStore.isOffsetAligned.
         """
         try:
-            return self._record_at(position)[0] > 0
+            return self._record_at(position, body_is_checked=True)[0] > 0
         except BadRecord:
             return False
 
     def _is_beyond(self, end: int) -> bool:
         return self.readable_max is not None and end > self.readable_max
 
-    def _record_at(self, at: int) -> tuple[int, IndexFields | None]:
+    def _record_at(
+        self, at: int, *, body_is_checked: bool = False
+    ) -> tuple[int, IndexFields | None]:
         """The size and the fields of the record at *at*: a size of 0 if more bytes must come.
 
-        A filler has no fields.  Raises ``BadRecord``.
+        A filler has no fields.  A body with a wrong CRC gets into its queue, as upstream's does
+        (doReput): consumers check it themselves.  Raises ``BadRecord``.
         """
         view = self._log.read_to_segment_end(at)
         if len(view) < BLANK_BYTES_MIN:
@@ -172,7 +175,7 @@ class CopiedLog:
             raise BadRecord(f"a record of {size} bytes does not fit there (magic {magic:#010x})")
         if size > len(view):
             return 0, None
-        return int(size), index_fields(view, 0, size)
+        return int(size), index_fields(view, 0, size, body_is_checked=body_is_checked)
 
     def _add(self, fields: IndexFields) -> None:
         queue = self._index.add_copied(fields)

@@ -170,7 +170,7 @@ def test_heartbeats_come_after_five_seconds_with_the_epoch_and_what_is_confirmed
         master.time.advance(4_000)
         connection.feed(encode_slave_report(end))
     assert [at_ms for at_ms, _ in transport.sent] == [5_001, 10_002]
-    assert set(frames(transport)) == {(end, 4, 0, end, b"")}
+    assert frames(transport) == [(end, 4, 0, end, b"")] * 2
 
 
 def test_before_a_log_exists_heartbeats_have_position_minus_one() -> None:

@@ -11,7 +11,7 @@ from rocketmq_emulator.facts import (
     MasterDisconnected,
 )
 from rocketmq_emulator.protocol.messages.properties import properties_text
-from rocketmq_emulator.protocol.replication import encode_frame
+from rocketmq_emulator.protocol.replication import encode_frame, encode_report
 from tests.support.broker.replica_rigs import ManualTime, Master, Slave, joined, reports
 from tests.support.broker.store_makers import LAST_4, LAST_5, TinyDisk
 
@@ -62,6 +62,38 @@ def test_a_message_is_readable_when_its_last_byte_has_come(release: str) -> None
     assert slave.bodies() == [b"first"]
     copied = [fact for fact in slave.facts_of(LogCopied) if isinstance(fact, LogCopied)]
     assert sum(fact.message_count for fact in copied) == 1
+
+
+@BOTH
+def test_each_frame_is_reported_and_reports_of_frames_that_came_together_are_sent_together(
+    release: str,
+) -> None:
+    slave = Slave(release=release)
+    transport = slave.connect()
+    transport.sent.clear()
+    slave.client.feed(
+        encode_frame(0, b"123") + encode_frame(3, b"4567") + encode_frame(7, b"8")[:5]
+    )
+    assert [data for _, data in transport.sent] == [encode_report(3) + encode_report(7)]
+
+
+@BOTH
+def test_frames_before_a_wrong_one_are_reported(release: str) -> None:
+    slave = Slave(release=release)
+    transport = slave.connect()
+    transport.sent.clear()
+    slave.client.feed(encode_frame(0, b"123") + encode_frame(900, b"4567"))
+    assert [data for _, data in transport.sent] == [encode_report(3)]
+    assert slave.client.transport is None
+
+
+@BOTH
+def test_a_message_whose_body_was_damaged_on_the_way_is_readable(release: str) -> None:
+    master, slave = Master(release=release), Slave(release=release)
+    master.put(b"first")
+    slave.connect()
+    slave.client.feed(encode_frame(0, log_of(master).replace(b"first", b"fiRst")))
+    assert slave.bodies() == [b"fiRst"], "upstream's doReput checks no body"
 
 
 @BOTH

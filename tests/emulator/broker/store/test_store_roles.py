@@ -281,3 +281,11 @@ def test_the_end_of_the_last_whole_message_is_found_in_a_log_that_ends_with_half
     copied.append(second.position + 50, data[second.position + 50 :])
     assert copied.parsable_to() == len(data)
     assert copied.is_record_at(second.position)
+
+
+def test_a_place_to_cut_at_must_begin_a_message_whose_body_is_whole() -> None:
+    other, rig = Rig(MemoryDisk()), Rig(MemoryDisk())
+    other.put(b"first")
+    rig.store.follow()
+    rig.store.copy().append(0, of_log(other).replace(b"first", b"fiRst"))
+    assert not rig.store.copy().is_record_at(0), "upstream's isOffsetAligned checks the body"
