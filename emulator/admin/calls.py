@@ -23,7 +23,12 @@ from rocketmq_emulator.net.remoting_client import RemotingClient, tool_connectio
 from rocketmq_emulator.net.tasks import cancelling_nursery
 from rocketmq_emulator.net.tcp import TcpNetwork
 from rocketmq_emulator.protocol import catalog
-from rocketmq_emulator.protocol.bodies.body import Body, decode_unlimited_body, encode_body
+from rocketmq_emulator.protocol.bodies.body import (
+    Body,
+    decode_body,
+    decode_unlimited_body,
+    encode_body,
+)
 from rocketmq_emulator.protocol.bodies.extensions import BrokerOverview
 from rocketmq_emulator.protocol.bodies.groups import (
     ConsumerConnection,
@@ -31,7 +36,12 @@ from rocketmq_emulator.protocol.bodies.groups import (
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
 )
-from rocketmq_emulator.protocol.bodies.routes import ClusterInfo, TopicList, TopicRouteData
+from rocketmq_emulator.protocol.bodies.routes import (
+    ClusterInfo,
+    KVTable,
+    TopicList,
+    TopicRouteData,
+)
 from rocketmq_emulator.protocol.bodies.running import ConsumerRunningInfo
 from rocketmq_emulator.protocol.bodies.stats import ConsumeStats, TopicStatsTable
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
@@ -190,6 +200,18 @@ class Admin:
                 raise
             raise NotAnEmulator(f"the broker at {broker} is no emulator") from error
         return msgspec.json.decode(reply.body, type=BrokerOverview)
+
+    async def log_end(self, broker: str) -> int | None:
+        """Where the log of the broker at address *broker* ends, in bytes; None: it tells nothing.
+
+        A RocketMQ has no runtime figures in its first seconds.
+        """
+        try:
+            reply = await self.call(broker, catalog.GET_BROKER_RUNTIME_INFO)
+        except AdminRefused:
+            return None
+        end = decode_body(reply.body, KVTable).table.get("commitLogMaxOffset", "")
+        return int(end) if end.isdecimal() else None
 
     async def topics(self, broker: str) -> list[TopicConfig]:
         """All topics of the broker at address *broker*, with its system topics."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import trio
+from msgspec.structs import replace
 
-from rocketmq_emulator.admin.calls import Admin, AdminError, NotAnEmulator, NotFound, masters_of
+from rocketmq_emulator.admin.calls import Admin, AdminError, NotAnEmulator, NotFound
 from rocketmq_emulator.admin.overview import (
     BrokerReport,
     GroupView,
@@ -26,10 +27,14 @@ from rocketmq_emulator.protocol.bodies.extensions import (
     GroupRow,
     MemberView,
     QueueRow,
+    ReplicaRole,
+    ReplicaRow,
     TopicRow,
 )
+from rocketmq_emulator.protocol.bodies.routes import BrokerData
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig
 from rocketmq_emulator.protocol.messages.names import (
+    MASTER_ID,
     REPLY_TOPIC_POSTFIX,
     SYSTEM_GROUPS,
     is_dlq_topic,
@@ -58,45 +63,51 @@ class ClusterReader:
         info = await self._admin.cluster_info()
         reports: list[BrokerReport] = []
 
-        async def report(name: str, address: str) -> None:
-            cluster = info.broker_addr_table[name].cluster
-            reports.append(await self.report(name, address, cluster))
+        async def report(data: BrokerData, broker_id: int) -> None:
+            where = data.broker_name, data.broker_addrs[broker_id], data.cluster
+            reports.append(await self.report(*where, broker_id))
 
         async with trio.open_nursery() as nursery:
-            for name, address in masters_of(info).items():
-                nursery.start_soon(report, name, address)
+            for data in info.broker_addr_table.values():
+                for broker_id in data.broker_addrs:
+                    nursery.start_soon(report, data, broker_id)
         return overview_of(self._namesrv, reports)
 
-    async def report(self, name: str, address: str, cluster: str) -> BrokerReport:
+    async def report(
+        self, name: str, address: str, cluster: str, broker_id: int = MASTER_ID
+    ) -> BrokerReport:
         """Read one broker, for at most ``BROKER_S_MAX``."""
+        found, problem = None, ""
         try:
             with trio.fail_after(BROKER_S_MAX):
-                found = await self.broker(name, address, cluster)
+                found = await self.broker(name, address, cluster, broker_id)
         except AdminError as error:
-            return BrokerReport(name, address, cluster, problem=_problem(error))
+            problem = _problem(error)
         except trio.TooSlowError:
             problem = f"has not answered all in {BROKER_S_MAX:g} s"
-            return BrokerReport(name, address, cluster, problem=problem)
-        return BrokerReport(name, address, cluster, found)
+        return BrokerReport(name, address, cluster, found, problem, broker_id)
 
     async def group(self, name: str, brokers: Mapping[str, str]) -> GroupView:
         """Read one group; an unknown group has no members and no queues."""
         rows = {broker: await self._group(name, where) for broker, where in brokers.items()}
         return group_of(name, rows)
 
-    async def broker(self, broker: str, address: str, cluster: str) -> BrokerOverview:
+    async def broker(
+        self, broker: str, address: str, cluster: str, broker_id: int = MASTER_ID
+    ) -> BrokerOverview:
         """The topics and groups of one broker.  Raises ``AdminError``."""
         try:
             found = await self._admin.overview(address)
         except NotAnEmulator:
+            role: ReplicaRole = "master" if broker_id == MASTER_ID else "slave"
             found = await self._piece_by_piece(address)
+            end = await self._admin.log_end(address)
+            found = replace(found, replica=ReplicaRow(broker, broker_id, role, end))
         own = {cluster, broker, f"{cluster}{REPLY_TOPIC_POSTFIX}"}
-        return BrokerOverview(
+        return replace(
+            found,
             topics=tuple(each for each in found.topics if not _is_own_topic(each.name, own)),
             groups=tuple(each for each in found.groups if not _is_own_group(each.name)),
-            more_topics=found.more_topics,
-            more_groups=found.more_groups,
-            misuses=found.misuses,
         )
 
     async def _piece_by_piece(self, address: str) -> BrokerOverview:

@@ -19,6 +19,8 @@ from rocketmq_emulator.protocol.bodies.extensions import (
     GroupRow,
     MemberView,
     MisuseView,
+    ReplicaRole,
+    ReplicaRow,
     TopicRow,
     misuses_of,
 )
@@ -27,12 +29,17 @@ from rocketmq_emulator.protocol.bodies.routes import (
     is_read_only_and_drained,
     no_load_ratio,
 )
+from rocketmq_emulator.protocol.messages.names import MASTER_ID
 from rocketmq_emulator.protocol.queues import MessageQueue
 from rocketmq_emulator.text.values import in_natural_order, natural
 
 
 class BrokerView(msgspec.Struct, frozen=True):
-    """A broker in the route; ``problem`` is the reason if it did not answer."""
+    """A broker of a NameServer's table; ``problem`` is the reason if it did not answer.
+
+    Brokers with one *name* are a master and its slaves.  ``behind_bytes`` is how much shorter a
+    log is than the master's was at about the same time; None: unknown, or this is no slave.
+    """
 
     name: str
     address: str
@@ -40,6 +47,11 @@ class BrokerView(msgspec.Struct, frozen=True):
     topics: int = 0
     messages: int = 0  # ever stored, in the topics shown
     problem: str = ""
+    broker_id: int = MASTER_ID
+    role: ReplicaRole = "master"
+    epoch: int | None = None  # the last of its log, if it has one: in controller mode
+    behind_bytes: int | None = None
+    is_in_sync: bool | None = None  # a slave in controller mode: whether it may be elected
 
 
 class TopicView(msgspec.Struct, frozen=True):
@@ -115,27 +127,71 @@ class Overview(msgspec.Struct, frozen=True):
 
 
 class BrokerReport(msgspec.Struct, frozen=True):
-    """One broker of a route: its topics and groups, or why they are unknown."""
+    """One broker: its topics and groups, or why they are unknown.
+
+    ``is_old``: it does not answer any more, and this was its last answer.
+    """
 
     name: str
     address: str
     cluster: str
     found: BrokerOverview | None = None
     problem: str = ""
+    broker_id: int = MASTER_ID
+    is_old: bool = False
 
-    def view(self) -> BrokerView:
-        """The broker as a row of the overview."""
+    @property
+    def replica(self) -> ReplicaRow | None:
+        """What it says of itself."""
+        return self.found.replica if self.found else None
+
+    @property
+    def role(self) -> ReplicaRole:
+        """As it says, else by its id."""
+        if self.replica is not None:
+            return self.replica.role
+        return "master" if self.broker_id == MASTER_ID else "slave"
+
+    def view(self, master: BrokerReport) -> BrokerView:
+        """The broker as a row of the overview; *master* leads those of its name."""
         topics = self.found.topics if self.found else ()
-        stored = sum(topic.stored for topic in topics)
-        return BrokerView(self.name, self.address, self.cluster, len(topics), stored, self.problem)
+        own = self.replica
+        return BrokerView(
+            self.name,
+            self.address,
+            self.cluster,
+            topics=len(topics),
+            messages=sum(topic.stored for topic in topics),
+            problem=self.problem,
+            broker_id=self.broker_id,
+            role=self.role,
+            epoch=own.epoch if own else None,
+            behind_bytes=self._behind_bytes(master) if self.role == "slave" else None,
+            is_in_sync=self._is_in_sync(master) if self.role == "slave" else None,
+        )
+
+    def _is_in_sync(self, master: BrokerReport) -> bool | None:
+        if master.replica is None or master.replica.sync_state_set is None:
+            return None
+        return self.broker_id in master.replica.sync_state_set
+
+    def _behind_bytes(self, master: BrokerReport) -> int | None:
+        own, its = self.replica, master.replica
+        if own is None or its is None or own.log_end is None or its.log_end is None:
+            return None
+        return max(0, its.log_end - own.log_end)
 
 
 def overview_of(namesrv: str, reports: Iterable[BrokerReport]) -> Overview:
-    """The reports of all brokers, merged."""
-    every = sorted(reports, key=lambda report: natural(report.name))
+    """The reports of all brokers, merged.
+
+    Topics and groups are those of the broker that leads each name: slaves have copies of them.
+    """
+    every = sorted(reports, key=lambda report: (natural(report.name), report.broker_id))
+    leading = leading_reports(every)
     topics: dict[str, dict[str, TopicRow]] = {}
     groups: dict[str, dict[str, GroupRow]] = {}
-    for report in every:
+    for report in leading.values():
         found = report.found or BrokerOverview()
         for topic in found.topics:
             topics.setdefault(topic.name, {})[report.name] = topic
@@ -144,13 +200,28 @@ def overview_of(namesrv: str, reports: Iterable[BrokerReport]) -> Overview:
     founds = [report.found for report in every if report.found]
     return Overview(
         namesrv=namesrv,
-        brokers=tuple(report.view() for report in every),
+        brokers=tuple(report.view(leading[report.name]) for report in every),
         topics=tuple(_topic(name, topics[name], groups) for name in in_natural_order(topics)),
         groups=tuple(group_of(name, groups[name]) for name in in_natural_order(groups)),
         more_topics=max((found.more_topics for found in founds), default=0),
         more_groups=max((found.more_groups for found in founds), default=0),
         misuses=misuses_of(founds),
     )
+
+
+def leading_reports(reports: Iterable[BrokerReport]) -> dict[str, BrokerReport]:
+    """Of each name the master; without one that answers, the broker with the smallest id."""
+    leading: dict[str, BrokerReport] = {}
+    for report in reports:
+        known = leading.get(report.name)
+        if known is None or _rank(report) < _rank(known):
+            leading[report.name] = report
+    return leading
+
+
+def _rank(report: BrokerReport) -> tuple[bool, bool, int]:
+    is_silent = report.is_old or report.found is None
+    return is_silent, report.role != "master", report.broker_id
 
 
 def group_of(name: str, rows: Mapping[str, GroupRow]) -> GroupView:
@@ -241,6 +312,14 @@ GONE_TEXTS: Mapping[SeenState, str] = {
 }
 
 
+ROLE_TEXTS: Mapping[ReplicaRole, str] = {
+    "master": "the master now",
+    "slave": "a slave now",
+    "acting master": "the acting master now",
+    "none": "without a role now",
+}
+
+
 class NodeSnapshot(msgspec.Struct, frozen=True):
     """A node's state, and since when.
 
@@ -256,6 +335,7 @@ class NodeSnapshot(msgspec.Struct, frozen=True):
     since_ms: int
     ending: str = ""  # how it ended: "was killed by signal 9"
     messages: int | None = None
+    replica: BrokerView | None = None  # of a broker that was read
 
 
 class Rates(msgspec.Struct):
@@ -281,10 +361,14 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
 
 
 class BrokerSample(msgspec.Struct, frozen=True):
-    """A broker's topics and groups at a time in seconds, of any one clock."""
+    """A broker's topics and groups at a time in seconds, of any one clock.
+
+    ``leads``: not a slave, whose topics and groups are copies.
+    """
 
     at_s: float
     found: BrokerOverview
+    leads: bool = True
 
 
 def rates_between(looks: Iterable[tuple[str, BrokerSample, BrokerSample]]) -> Rates:
@@ -295,11 +379,12 @@ def rates_between(looks: Iterable[tuple[str, BrokerSample, BrokerSample]]) -> Ra
         stored = {topic.name: topic.stored for topic in before.found.topics}
         for topic in after.found.topics:
             rate = _rate(stored.get(topic.name, topic.stored), topic.stored, seconds)
-            _add(rates.topics, topic.name, rate)
             _add(rates.brokers, broker, rate)
+            if after.leads:
+                _add(rates.topics, topic.name, rate)
         rates.brokers.setdefault(broker, 0.0)
         committed = {g.name: sum(q.committed for q in g.queues) for g in before.found.groups}
-        for group in after.found.groups:
+        for group in after.found.groups if after.leads else ():
             now = sum(queue.committed for queue in group.queues)
             _add(rates.groups, group.name, _rate(committed.get(group.name, now), now, seconds))
     return rates
@@ -308,10 +393,15 @@ def rates_between(looks: Iterable[tuple[str, BrokerSample, BrokerSample]]) -> Ra
 def changes_between(before: ClusterSnapshot, after: ClusterSnapshot) -> list[str]:
     """The changes to report to a user, one line each."""
     lines = list(_of_nodes(before.nodes, after.nodes))
-    if before.is_complete and after.is_complete:
+    # When a broker dies, another one may lead its name, and not have copied all tables yet.
+    if before.is_complete and after.is_complete and _states(before) == _states(after):
         lines += _of_topics(before.overview, after.overview)
         lines += _of_groups(before.overview.groups, after.overview.groups)
     return lines
+
+
+def _states(snapshot: ClusterSnapshot) -> list[tuple[SeenState, ReplicaRole | None]]:
+    return [(node.state, node.replica.role if node.replica else None) for node in snapshot.nodes]
 
 
 def _of_nodes(before: Sequence[NodeSnapshot], after: Sequence[NodeSnapshot]) -> Iterator[str]:
@@ -324,6 +414,14 @@ def _of_nodes(before: Sequence[NodeSnapshot], after: Sequence[NodeSnapshot]) -> 
             yield f"{node.name} {RETURN_TEXTS.get((known.state, node.state), 'was restarted')}"
         elif known.state != node.state:
             yield f"{node.name} {node.ending or GONE_TEXTS[node.state]}"
+    for node in after:
+        now, then = (each and each.replica for each in (node, was.get(node.name)))
+        if now and then and now.role != then.role:
+            yield f"{node.name} is {ROLE_TEXTS[now.role]}{_epoch_text(now)}"
+
+
+def _epoch_text(broker: BrokerView) -> str:
+    return "" if broker.epoch is None else f", epoch {broker.epoch}"
 
 
 def _of_topics(before: Overview, after: Overview) -> Iterator[str]:

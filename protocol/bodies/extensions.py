@@ -404,6 +404,25 @@ class GroupRow(msgspec.Struct, frozen=True):
     queues: tuple[QueueRow, ...] = ()  # those of one topic by their numbers
 
 
+ReplicaRole: TypeAlias = Literal["master", "slave", "acting master", "none"]
+
+
+class ReplicaRow(msgspec.Struct, frozen=True):
+    """What a broker is among those of its *name*; "none": its controller has given it no role.
+
+    ``log_end`` is in bytes, None if it is unknown.  In controller mode ``epoch`` is the last one
+    of its log, if it has one, and ``sync_state_set`` has the ids of the slaves that a master
+    counts as in sync.
+    """
+
+    name: str
+    broker_id: int
+    role: ReplicaRole
+    log_end: int | None
+    epoch: int | None = None
+    sync_state_set: tuple[int, ...] | None = None
+
+
 class BrokerOverview(msgspec.Struct, frozen=True):
     """All topics and groups, without retry, dead-letter and system topics, and system groups.
 
@@ -415,6 +434,7 @@ class BrokerOverview(msgspec.Struct, frozen=True):
     more_topics: int = 0
     more_groups: int = 0
     misuses: MisuseReport = MisuseReport()
+    replica: ReplicaRow | None = None  # None: a broker that is no emulator
 
 
 ROWS_MAX = 1_000

@@ -13,6 +13,7 @@ from itertools import islice
 
 import msgspec
 
+from rocketmq_emulator.broker.replication.auto_switch import AutoSwitchHaService
 from rocketmq_emulator.broker.state.broker import Broker
 from rocketmq_emulator.net.results import Call, Reply, Result
 from rocketmq_emulator.net.slices import SliceBudget, Slices, in_slices
@@ -22,6 +23,8 @@ from rocketmq_emulator.protocol.bodies.extensions import (
     GroupRow,
     MemberView,
     QueueRow,
+    ReplicaRole,
+    ReplicaRow,
     TopicRow,
 )
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig
@@ -71,6 +74,7 @@ class OverviewProcessor:
             more_topics=max(0, len(names) - ROWS_MAX),
             more_groups=max(0, len(groups) - ROWS_MAX),
             misuses=broker.misuses.report(),
+            replica=_replica(broker),
         )
         return Reply(body=msgspec.json.encode(found))
 
@@ -115,6 +119,21 @@ class OverviewProcessor:
     def _is_users_topic(self, name: str) -> bool:
         is_own = self._broker.topics.is_system(name) or is_retry_topic(name)
         return not (is_own or is_dlq_topic(name))
+
+
+def _replica(broker: Broker) -> ReplicaRow:
+    config, ha = broker.config, broker.ha
+    role: ReplicaRole = "master"
+    if config.enable_controller_mode and broker.members.is_isolated:
+        role = "none"
+    elif config.is_slave:
+        role = "acting master" if broker.has_special_services else "slave"
+    row = ReplicaRow(config.name, config.broker_id, role, broker.store.log.end_position)
+    if not isinstance(ha, AutoSwitchHaService):
+        return row
+    in_sync = tuple(sorted(ha.local_sync_state_set)) if role == "master" else None
+    epoch = ha.last_epoch if ha.epochs else None
+    return msgspec.structs.replace(row, epoch=epoch, sync_state_set=in_sync)
 
 
 def _is_users_group(name: str) -> bool:

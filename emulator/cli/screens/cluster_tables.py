@@ -6,7 +6,7 @@ folded, and names are in natural order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Group
@@ -19,9 +19,15 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from rocketmq_emulator.admin.overview import BrokerView, GroupView, Overview, TopicView
-    from rocketmq_emulator.protocol.bodies.extensions import MisuseView
+    from rocketmq_emulator.protocol.bodies.extensions import MisuseView, ReplicaRole
 
 LAG_IS_MUCH = 1_000
+ROLES: Mapping[ReplicaRole, str] = {  # with the broker's id
+    "master": "master",
+    "slave": "slave {}",
+    "acting master": "acting master {}",
+    "none": "no role yet",
+}
 MEMBERS_SHOWN_MAX = 6
 
 BROKER_COLUMNS = (
@@ -31,6 +37,11 @@ BROKER_COLUMNS = (
     Column("stored", is_number=True),
     Column("", narrow=10),
 )
+REPLICA_COLUMNS = (  # beside the name, if a name has more than one broker
+    Column("role", narrow=8),
+    Column("copy", narrow=8),
+)
+SYNC_TEXTS = {True: "in sync", False: "not in sync"}
 TOPIC_COLUMNS = (
     Column("topic", narrow=16),
     Column("queues", is_number=True),
@@ -75,10 +86,45 @@ def cluster_screen(overview: Overview) -> RenderableType:
 
 
 def brokers_table(brokers: Sequence[BrokerView]) -> RenderableType:
-    """A row per broker; the row of a broker that did not answer has the reason."""
+    """A row per broker; the row of a broker that did not answer has the reason.
+
+    With slaves there are also columns of roles and of how complete the copies of slaves are.
+    """
     if not brokers:
         return none_yet("brokers")
-    return Sheet(BROKER_COLUMNS, [_broker_row(broker) for broker in brokers])
+    rows = [_broker_row(broker) for broker in brokers]
+    if not has_replicas(brokers):
+        return Sheet(BROKER_COLUMNS, rows)
+    columns = (BROKER_COLUMNS[0], *REPLICA_COLUMNS, *BROKER_COLUMNS[1:])
+    return Sheet(
+        columns,
+        [
+            (row[0], *replica_cells(broker), *row[1:])
+            for broker, row in zip(brokers, rows, strict=True)
+        ],
+    )
+
+
+def has_replicas(brokers: Iterable[BrokerView]) -> bool:
+    """Whether any of *brokers* is a slave, or may become one: it has an epoch."""
+    return any(broker.role != "master" or broker.epoch is not None for broker in brokers)
+
+
+def replica_cells(broker: BrokerView) -> tuple[Cell, Cell]:
+    """The cells of *broker* in ``REPLICA_COLUMNS``."""
+    role = ROLES[broker.role].format(broker.broker_id)
+    long = role if broker.epoch is None else f"{role}, epoch {broker.epoch}"
+    return (long, role), _copy_text(broker)
+
+
+def _copy_text(broker: BrokerView) -> Text:
+    """How complete the copy of a slave is."""
+    behind = f"{broker.behind_bytes:,} B behind" if broker.behind_bytes else ""
+    if broker.is_in_sync is not None:
+        behind = ", ".join(filter(None, (SYNC_TEXTS[broker.is_in_sync], behind)))
+    elif broker.behind_bytes == 0:
+        behind = "complete"
+    return Text(behind, "yellow" if broker.behind_bytes or broker.is_in_sync is False else "")
 
 
 def topics_table(topics: Sequence[TopicView], more: int = 0) -> RenderableType:

@@ -27,6 +27,7 @@ from rocketmq_emulator.admin.overview import (
     NodeSnapshot,
     SeenState,
     changes_between,
+    leading_reports,
     overview_of,
     rates_between,
 )
@@ -148,7 +149,7 @@ class ClusterWatch:
             str, tuple[BrokerSample, BrokerSample]
         ] = {}  # the last two of each broker
         self._asked_ms: dict[str, int] = {}  # since when a node has not answered
-        self._listed: dict[str, frozenset[str]] = {}  # brokers, by NameServer
+        self._listed: dict[str, frozenset[tuple[str, int]]] = {}  # by NameServer: name, id
         self._owned: dict[tuple[str, str], tuple[MessageQueue, ...] | None] = {}
         self._waiting_for = set(cluster.node_names)  # for the first read of each node
         self._first_answers = trio.Event()
@@ -172,19 +173,25 @@ class ClusterWatch:
 
     def snapshot(self) -> ClusterSnapshot:
         """The latest data; the last figures of a silent broker count, its members do not."""
-        nodes = tuple(map(self._node_snapshot, self._cluster.nodes))
+        nodes = [self._node_snapshot(view) for view in self._cluster.nodes]
         answering = {node.name for node in nodes if node.state in ANSWERING_STATES}
         brokers = [node for node in nodes if node.role == "broker"]
         is_any_answering = any(node.name in answering for node in brokers)
-        reports = []
+        reports = {}
         for node in brokers:
             found = self._looks[node.name][-1].found if node.name in self._looks else None
-            if found and is_any_answering and node.name not in answering:
+            is_old = node.name not in answering
+            if found and is_any_answering and is_old:
                 found = _without_members(found)
-            reports.append(BrokerReport(node.name, node.address, "", found))
+            reports[node.name] = self._report(node, found, is_old=is_old)
+        leading = leading_reports(reports.values())
+        for at, node in enumerate(nodes):
+            if (report := reports.get(node.name)) is not None and report.found is not None:
+                replica = report.view(leading[report.name])
+                nodes[at] = msgspec.structs.replace(node, replica=replica)
         return ClusterSnapshot(
-            nodes=nodes,
-            overview=overview_of(self._cluster.namesrv, reports),
+            nodes=tuple(nodes),
+            overview=overview_of(self._cluster.namesrv, reports.values()),
             rates=rates_between(self._recent(answering)),
             owned=self._owned,
             is_complete=answering <= {*self._looks, *self._listed},
@@ -214,14 +221,19 @@ class ClusterWatch:
             await trio.sleep_until(max(due_s, trio.current_time()))
 
     async def _read_route(self, view: NodeView, remoting: RemotingClient) -> None:
-        masters = await Admin(view.address, remoting, CALL_MS_MAX).masters()
-        self._listed[view.name] = frozenset(masters)
+        info = await Admin(view.address, remoting, CALL_MS_MAX).cluster_info()
+        self._listed[view.name] = frozenset(
+            (name, broker_id)
+            for name, data in info.broker_addr_table.items()
+            for broker_id in data.broker_addrs
+        )
 
     async def _read_broker(self, view: NodeView, remoting: RemotingClient) -> None:
         reader = ClusterReader(Admin("", remoting, CALL_MS_MAX), "")
-        cluster = self._cluster.spec.broker_config(view.name).cluster
-        found = await reader.broker(view.name, view.address, cluster)
-        look = BrokerSample(trio.current_time(), found)
+        config = self._cluster.spec.broker_config(view.name)
+        found = await reader.broker(config.name, view.address, config.cluster)
+        leads = found.replica is None or found.replica.role != "slave"
+        look = BrokerSample(trio.current_time(), found, leads)
         before = self._looks[view.name][-1] if view.name in self._looks else look
         self._looks[view.name] = before, look
 
@@ -267,6 +279,16 @@ class ClusterWatch:
             if group_name in self.shown_groups:
                 yield group_name, client, address
 
+    def _report(
+        self, node: NodeSnapshot, found: BrokerOverview | None, *, is_old: bool
+    ) -> BrokerReport:
+        """The broker of *node* among those of its name."""
+        config = self._cluster.spec.broker_config(node.name)
+        replica = found.replica if found else None
+        broker_id = config.broker_id if replica is None else replica.broker_id
+        report = BrokerReport(config.name, node.address, "", found, "", broker_id)
+        return msgspec.structs.replace(report, is_old=is_old)
+
     # States of nodes ------------------------------------------------------------------
 
     def _node_snapshot(self, view: NodeView) -> NodeSnapshot:
@@ -296,10 +318,14 @@ class ClusterWatch:
             return "unlisted", view.since_ms
         return "running", view.since_ms
 
-    def _is_listed(self, broker: str) -> bool:
-        """True if a NameServer lists *broker*, or if no NameServer was read yet."""
-        listed = self._listed.values()
-        return not listed or any(broker in each for each in listed)
+    def _is_listed(self, node: str) -> bool:
+        """True if a NameServer lists the broker *node*, or if not both were read yet."""
+        look = self._looks.get(node)
+        replica = look[-1].found.replica if look else None
+        if replica is None or not self._listed:
+            return True
+        own = replica.name, replica.broker_id
+        return any(own in each for each in self._listed.values())
 
     def _recent(self, answering: set[str]) -> Iterator[tuple[str, BrokerSample, BrokerSample]]:
         """The last two samples of each broker that answers, unless they are too old."""

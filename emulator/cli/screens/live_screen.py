@@ -24,8 +24,11 @@ from rocketmq_emulator.admin.overview import (
 )
 from rocketmq_emulator.cli.screens.cluster_tables import (
     LAG_IS_MUCH,
+    REPLICA_COLUMNS,
     group_row,
+    has_replicas,
     none_yet,
+    replica_cells,
     topic_row,
 )
 from rocketmq_emulator.cli.screens.columns import Cell, Column, Row, Sheet, Widths, clean
@@ -193,8 +196,16 @@ class LiveScreen:
         nodes = frame.snapshot.nodes
         if len(nodes) > room:
             nodes = tuple(sorted(nodes, key=lambda node: URGENCY[node.state]))
-        rows = [_node_row(node, frame) for node in nodes[: _fitting(len(nodes), room)]]
-        return self._table("nodes", NODE_COLUMNS, rows, len(nodes) - len(rows))
+        shown = nodes[: _fitting(len(nodes), room)]
+        rows = [_node_row(node, frame) for node in shown]
+        columns: tuple[Column, ...] = NODE_COLUMNS
+        if has_replicas([node.replica for node in nodes if node.replica is not None]):
+            columns = (columns[0], *REPLICA_COLUMNS, *columns[1:])
+            rows = [
+                (row[0], *_replica_cells(node), *row[1:])
+                for node, row in zip(shown, rows, strict=True)
+            ]
+        return self._table("nodes", columns, rows, len(nodes) - len(rows))
 
     def _held(self, held: Sequence[HeldChange]) -> list[Text]:
         """Faults, reply rules and full journals that hold, in few lines, the latest first."""
@@ -373,6 +384,12 @@ def _node_row(node: NodeSnapshot, frame: LiveFrame) -> Row:
         _rate(frame.snapshot.rates.brokers.get(node.name, 0)) if has_rate else "",
         state,
     )
+
+
+def _replica_cells(node: NodeSnapshot) -> tuple[Cell, Cell]:
+    if node.replica is None or node.state not in CURRENT:
+        return "", ""
+    return replica_cells(node.replica)
 
 
 def _member_row(group: GroupView, member: MemberView, snapshot: ClusterSnapshot) -> Row:

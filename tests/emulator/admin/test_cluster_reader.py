@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 import trio
@@ -18,6 +20,8 @@ from rocketmq_emulator.protocol.bodies.extensions import (
     GroupRow,
     MemberView,
     QueueRow,
+    ReplicaRole,
+    ReplicaRow,
     TopicRow,
 )
 from rocketmq_emulator.protocol.bodies.groups import ConsumerConnection, SubscriptionGroupConfig
@@ -47,6 +51,9 @@ class SomeBrokers:
 
     async def overview(self, broker: str) -> BrokerOverview:
         raise NotAnEmulator(f"{broker} is a real one")
+
+    async def log_end(self, broker: str) -> int | None:
+        return 700
 
     async def topics(self, broker: str) -> list[TopicConfig]:
         if broker in self._failures:
@@ -140,6 +147,48 @@ def test_queues_that_nobody_can_write_to_are_counted_as_load_that_does_not_come(
     (topic,) = overview_of("n", [a_report("b-1", 6), a_report("b-2", 4)]).topics
     assert (topic.no_load_ratio, topic.read_only) == (0.5, ("b-2",))
     assert topic.idle_queues == idle  # the other queue of b-2 still has a message
+
+
+def of_name(
+    broker_id: int, role: ReplicaRole, log_end: int, stored: int = 20, **report: Any
+) -> BrokerReport:
+    """The report of one of the brokers that are called b."""
+    in_sync = (1, 7) if role == "master" else None
+    replica = ReplicaRow("b", broker_id, role, log_end, 3, in_sync)
+    found = BrokerOverview((TopicRow("t", 4, 10, stored),), (GroupRow("g"),), replica=replica)
+    return BrokerReport("b", f"b:{broker_id}", "main", found, broker_id=broker_id, **report)
+
+
+def test_slaves_are_shown_with_what_they_lack_and_their_copies_count_once() -> None:
+    slaves = of_name(2, "slave", 900, 18), of_name(1, "slave", 1_000)
+    found = overview_of("n", [*slaves, of_name(0, "master", 1_000)])
+    assert [(each.broker_id, each.role, each.behind_bytes) for each in found.brokers] == [
+        (0, "master", None),
+        (1, "slave", 0),
+        (2, "slave", 100),
+    ]
+    assert [each.is_in_sync for each in found.brokers] == [None, True, False]
+    assert [each.messages for each in found.brokers] == [20, 20, 18]
+    assert {each.epoch for each in found.brokers} == {3}
+    assert [(topic.queues, topic.stored, topic.brokers) for topic in found.topics] == [
+        (4, 20, ("b",))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "stored"),
+    [
+        (of_name(1, "acting master", 5, 7), of_name(2, "slave", 5, 9), 7),
+        (of_name(2, "slave", 5, 7), of_name(3, "slave", 5, 9), 7),
+        (of_name(0, "master", 5, 7, is_old=True), of_name(1, "slave", 5, 9), 9),
+        (of_name(0, "master", 5, 7, is_old=True), of_name(0, "master", 5, 9), 9),
+        (of_name(1, "none", 5, 7), of_name(0, "master", 5, 9), 9),
+        (BrokerReport("b", "b:0", "main", problem="is silent"), of_name(1, "slave", 5, 9), 9),
+    ],
+)
+def test_topics_are_read_from_the_broker_that_leads_a_name(first, second, stored) -> None:
+    for reports in ((first, second), (second, first)):
+        assert [topic.stored for topic in overview_of("n", reports).topics] == [stored]
 
 
 class AnyRocketMQ(Admin):

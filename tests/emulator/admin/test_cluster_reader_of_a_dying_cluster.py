@@ -138,9 +138,38 @@ async def test_a_broker_that_no_name_server_lists_is_named_unless_it_has_just_st
         await wait_seen(watch, state_of("broker-b", "running"))
         cluster.pause("namesrv")
         await wait_seen(watch, state_of("namesrv", "paused"))
-        watch._listed["namesrv"] = frozenset({"broker-a"})
+        watch._listed["namesrv"] = frozenset({("broker-a", 0)})
         assert state_of("broker-b", "running")(watch.snapshot())
         monkeypatch.setattr(live, "UNLISTED_AFTER_S", 0.0)
         assert state_of("broker-b", "unlisted")(watch.snapshot())
         assert state_of("broker-a", "running")(watch.snapshot())
         cluster.resume("namesrv")
+
+
+async def test_a_slave_is_listed_and_the_broker_elected_after_its_master_died_is_named() -> None:
+    spec = ClusterSpec(release="5.3.3", brokers=1, slaves=1, controllers=1)
+    with EmbeddedCluster(spec) as cluster:
+        await make_orders(cluster.namesrv)
+        async with watched(cluster) as watch:
+            snapshot = await wait_seen(watch, roles_are("master", "slave"))
+            assert [topic.queues for topic in snapshot.overview.topics] == [4]
+            assert {node.state for node in snapshot.nodes} == {"running"}
+            await wait_seen(watch, has_an_in_sync_slave)  # else nobody is elected
+            cluster.kill("broker-a")
+            await wait_seen(watch, roles_are("master", "master"))
+            assert state_of("broker-a", "dead")(watch.snapshot())
+            assert state_of("broker-a-1", "running")(watch.snapshot())
+
+
+def has_an_in_sync_slave(snapshot: ClusterSnapshot) -> bool:
+    return any(broker.is_in_sync for broker in snapshot.overview.brokers)
+
+
+def roles_are(*roles: str) -> Callable[[ClusterSnapshot], bool]:
+    """The roles that the brokers had in their last answers."""
+
+    def are(snapshot: ClusterSnapshot) -> bool:
+        seen = [node.replica and node.replica.role for node in snapshot.nodes]
+        return [role for role in seen if role] == [*roles]
+
+    return are

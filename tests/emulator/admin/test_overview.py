@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from rocketmq_emulator.admin.overview import (
     BrokerReport,
     BrokerSample,
+    BrokerView,
     ClusterSnapshot,
     NodeSnapshot,
     Rates,
@@ -19,6 +21,7 @@ from rocketmq_emulator.protocol.bodies.extensions import (
     GroupRow,
     MemberView,
     QueueRow,
+    ReplicaRole,
     TopicRow,
 )
 
@@ -91,6 +94,31 @@ def test_a_node_that_changes_is_a_line(before, after, line) -> None:
     ) == [line]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "line"),
+    [
+        ("slave", "master", "b1 is the master now, epoch 2"),
+        ("master", "slave", "b1 is a slave now, epoch 2"),
+        ("slave", "acting master", "b1 is the acting master now, epoch 2"),
+        ("slave", "none", "b1 is without a role now, epoch 2"),
+    ],
+)
+def test_a_change_of_role_is_a_line(before, after, line) -> None:
+    def in_role(role: ReplicaRole) -> ClusterSnapshot:
+        view = BrokerView("b", "x:1", "c", role=role, epoch=2)
+        node = NodeSnapshot("b1", "broker", "x:1", 7, "running", 0, replica=view)
+        return ClusterSnapshot((node,), a_snapshot().overview, Rates())
+
+    assert changes_between(in_role(before), in_role(after)) == [line]
+    assert changes_between(in_role(before), in_role(before)) == []
+
+
+def test_the_copies_of_a_slave_are_counted_in_its_own_rate_only() -> None:
+    looks = [msgspec.structs.replace(a_look(at_s, 100 * at_s, 0), leads=False) for at_s in (1, 3)]
+    rates = rates_between([("broker-a-1", *looks)])
+    assert (rates.brokers, rates.topics, rates.groups) == ({"broker-a-1": 100}, {}, {})
+
+
 def test_a_dead_node_is_told_with_how_it_ended() -> None:
     died = NodeSnapshot("b1", "broker", "x", None, "dead", 0, ending="was killed by signal 9")
     after = ClusterSnapshot((died,), a_snapshot().overview, Rates())
@@ -107,6 +135,12 @@ def test_topics_and_groups_come_and_go_in_one_line_each() -> None:
         "group g1 deleted",
     ]
     assert changes_between(before, before) == []
+
+
+def test_a_topic_that_another_broker_has_not_copied_yet_is_not_called_deleted() -> None:
+    before, after = a_snapshot(["old"], b1="running"), a_snapshot([], b1="dead")
+    assert changes_between(before, after) == ["b1 is dead"]
+    assert changes_between(before, a_snapshot([], b1="running")) == ["topic old deleted"]
 
 
 def test_members_that_come_go_or_are_others_are_told() -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from rocketmq_emulator.admin.overview import BrokerView, GroupView, Overview, QueueView, TopicView
 from rocketmq_emulator.cli.options.shared import WIDTH_IN_A_PIPE
-from rocketmq_emulator.cli.screens.cluster_tables import cluster_screen
+from rocketmq_emulator.cli.screens.cluster_tables import brokers_table, cluster_screen
 from rocketmq_emulator.protocol.bodies.extensions import MemberView, MisuseView
 from rocketmq_emulator.protocol.messages.misuses import FoundMisuse
 
@@ -60,6 +60,29 @@ def test_a_screen_shows_brokers_topics_groups_members_lag_and_what_is_wrong() ->
     assert "%RETRY%" not in text
     billing = next(line for line in text.splitlines() if "billing" in line)
     assert billing.split()[:4] == ["billing", "2", "1", "100"]
+
+
+def test_roles_have_columns_only_where_there_are_slaves_or_epochs() -> None:
+    master, other = an_overview().brokers
+    replace = msgspec.structs.replace
+    slave = replace(master, broker_id=1, role="slave", behind_bytes=1_234)
+    whole = replace(slave, behind_bytes=0)
+    good, bad = (replace(slave, is_in_sync=is_in_sync) for is_in_sync in (True, False))
+    elected = replace(master, epoch=4)
+    acting = replace(master, broker_id=2, role="acting master")
+    assert "role" not in drawn(brokers_table([master, other]))
+    every = [master, slave, whole, good, bad, acting, elected]
+    lines = drawn(brokers_table(every)).splitlines()
+    assert lines[0].split() == ["broker", "role", "copy", "address", "topics", "stored"]
+    assert [line.partition("127")[0].split(maxsplit=1)[1].strip() for line in lines[1:]] == [
+        "master",
+        "slave 1          1,234 B behind",
+        "slave 1          complete",
+        "slave 1          in sync, 1,234 B behind",
+        "slave 1          not in sync, 1,234 B behind",
+        "acting master 2",
+        "master, epoch 4",
+    ]
 
 
 @pytest.mark.parametrize("columns", [40, 80, 100])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from rocketmq_emulator.admin.overview import (
     BrokerReport,
+    BrokerView,
     ClusterSnapshot,
     NodeSnapshot,
     Rates,
@@ -93,6 +95,27 @@ def test_the_facts_a_test_suite_needs_stand_together_on_top(width, height) -> No
         f"{lines[2][:8]}  topic orders-1 created",
     ]
     assert lines[-1].endswith("  a")
+
+
+def test_nodes_have_roles_where_there_are_slaves_and_a_dead_one_has_none() -> None:
+    master = BrokerView("broker-a", "x", "c", epoch=1)
+    slave = msgspec.structs.replace(
+        master, broker_id=2, role="slave", behind_bytes=0, is_in_sync=True
+    )
+    nodes = [
+        a_node("namesrv", messages=None),
+        a_node("broker-a", "dead", replica=master),
+        a_node("broker-a-1", replica=msgspec.structs.replace(master, epoch=2)),
+        a_node("broker-a-2", replica=slave),
+    ]
+    lines = drawn(a_frame([a_broker("broker-a")], nodes), 120, 30)
+    rows = [line.partition("127")[0].split() for line in lines if "127.0.0.1:10911" in line]
+    assert rows == [
+        ["namesrv"],
+        ["broker-a"],
+        ["broker-a-1", "master,", "epoch", "2"],
+        ["broker-a-2", "slave", "2,", "epoch", "1", "in", "sync"],
+    ]
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
