@@ -104,6 +104,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.protocol.bodies.extensions import ReplyRule, ReplyRuleState
     from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
     from rocketmq_emulator.testing.group_waits import NotBalanced, NotConsumed
+    from rocketmq_emulator.testing.replica_waits import NotCopied, NotTakenOver
     from rocketmq_emulator.testing.rocketmq import RocketMQ as Cluster
 
     __version__: str
@@ -155,10 +156,12 @@ __all__ = [
     "NotARequest",
     "NotBalanced",
     "NotConsumed",
+    "NotCopied",
     "NotReady",
     "NotRunning",
     "NotStarted",
     "NotStored",
+    "NotTakenOver",
     "NotUnderTrio",
     "ProcessCluster",
     "Producer",
@@ -218,6 +221,7 @@ _NAMES_OF = {  # by module; all others are of rocketmq_emulator.client
     "rocketmq_emulator.protocol.bodies.extensions": ("ReplyRule", "ReplyRuleState"),
     "rocketmq_emulator.protocol.codes": ("RequestCode", "ResponseCode"),
     "rocketmq_emulator.testing.group_waits": ("NotBalanced", "NotConsumed"),
+    "rocketmq_emulator.testing.replica_waits": ("NotCopied", "NotTakenOver"),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 

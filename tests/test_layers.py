@@ -197,6 +197,7 @@ SHELLS = {  # the modules of SHELL_WORDS that each file imports
     "testing.cluster_queries": "threading trio",
     "testing.clusters": "time",
     "testing.group_waits": "trio",
+    "testing.replica_waits": "trio",
     "testing.rocketmq": "time trio",
     "testing.virtual_tests": "os signal time trio",
 }

@@ -60,6 +60,10 @@ class ClusterReader:
 
     async def read(self) -> Overview:
         """Read all brokers.  Raises ``AdminError`` only if no NameServer answers."""
+        return overview_of(self._namesrv, await self.reports())
+
+    async def reports(self) -> list[BrokerReport]:
+        """The reports of all brokers, masters and slaves.  Raises as ``read``."""
         info = await self._admin.cluster_info()
         reports: list[BrokerReport] = []
 
@@ -71,7 +75,7 @@ class ClusterReader:
             for data in info.broker_addr_table.values():
                 for broker_id in data.broker_addrs:
                     nursery.start_soon(report, data, broker_id)
-        return overview_of(self._namesrv, reports)
+        return reports
 
     async def report(
         self, name: str, address: str, cluster: str, broker_id: int = MASTER_ID

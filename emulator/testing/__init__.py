@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
     from rocketmq_emulator.testing.clusters import RocketMQFactory
     from rocketmq_emulator.testing.group_waits import NotBalanced, NotConsumed
+    from rocketmq_emulator.testing.replica_waits import NotCopied, NotTakenOver
     from rocketmq_emulator.testing.rocketmq import AsyncCluster, RocketMQ
     from rocketmq_emulator.testing.scenario_tests import ScenarioRuns
     from rocketmq_emulator.testing.virtual_rocketmq import VirtualRocketMQ
@@ -27,6 +28,8 @@ __all__ = [
     "ClusterUnreachable",
     "NotBalanced",
     "NotConsumed",
+    "NotCopied",
+    "NotTakenOver",
     "RocketMQ",
     "RocketMQFactory",
     "ScenarioRuns",
@@ -40,6 +43,8 @@ _MODULE_OF = {
     "ClusterUnreachable": "rocketmq_emulator.admin.calls",
     "NotBalanced": "rocketmq_emulator.testing.group_waits",
     "NotConsumed": "rocketmq_emulator.testing.group_waits",
+    "NotCopied": "rocketmq_emulator.testing.replica_waits",
+    "NotTakenOver": "rocketmq_emulator.testing.replica_waits",
     "RocketMQ": "rocketmq_emulator.testing.rocketmq",
     "RocketMQFactory": "rocketmq_emulator.testing.clusters",
     "ScenarioRuns": "rocketmq_emulator.testing.scenario_tests",

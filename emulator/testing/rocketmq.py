@@ -34,7 +34,7 @@ from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
 from rocketmq_emulator.protocol.codes import REQUEST_NUMBERS, RequestCode, ResponseCode
 from rocketmq_emulator.settings.setting_rules import BadField
-from rocketmq_emulator.testing import cluster_queries, group_waits
+from rocketmq_emulator.testing import cluster_queries, group_waits, replica_waits
 from rocketmq_emulator.testing.group_waits import NotBalanced, NotConsumed, WantedMessages, Watched
 from rocketmq_emulator.text.suggestions import did_you_mean, nearest
 
@@ -53,6 +53,7 @@ R = TypeVar("R")
 
 ENTRIES_MAX = 200_000  # of one test; then the oldest are dropped
 WAIT_S = 10.0
+REPLICAS_S = 60.0  # tables are copied every 10 s; an election waits for missing heartbeats
 BALANCE_S = 60.0  # orderly members may need two rebalances, 20 s apart
 POLL_INTERVAL_S = 0.02
 SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
@@ -296,6 +297,37 @@ class RocketMQ(EmbeddedCluster):
         if text := self._ask(wait):
             raise NotBalanced(text)
 
+    def wait_until_copied(self, timeout: float = REPLICAS_S) -> None:
+        """Waits until every slave that runs has all that its master has.
+
+        Log, topics and committed offsets; in controller mode the slave is in the sync-state set,
+        too, so that it may be elected.  A test that kills a master calls this before, else chance
+        decides what is lost.  Raises ``NotCopied`` after *timeout* seconds, ``RuntimeError`` in
+        an event loop, as ``wait_until_consumed``.
+        """
+        _check_no_loop("await cluster.awaited.wait_until_copied()")
+        self.copied_blocking(timeout)
+
+    def copied_blocking(self, timeout: float) -> None:
+        """As ``wait_until_copied``, without the check for a loop in this thread."""
+        self._ask(partial(replica_waits.wait_until_copied, self, timeout, POLL_INTERVAL_S))
+
+    def wait_for_master(self, broker: str, timeout: float = REPLICAS_S) -> str:
+        """Waits until a node is the master of the broker name *broker*, or acts as it.
+
+        Returns the name of the node: ``broker-a-1`` after ``broker-a`` was killed.  NameServers
+        have it in their routes then; a client learns it with its next route, after 30 s or with
+        quick timers 0.3 s.  Raises ``NotTakenOver`` after *timeout* seconds, ``UnknownNode``, and
+        ``RuntimeError`` in an event loop, as ``wait_until_consumed``.
+        """
+        _check_no_loop(f"await cluster.awaited.wait_for_master({broker!r})")
+        return self.master_blocking(broker, timeout)
+
+    def master_blocking(self, broker: str, timeout: float) -> str:
+        """As ``wait_for_master``, without the check for a loop in this thread."""
+        wait = partial(replica_waits.wait_for_master, broker, self, timeout, POLL_INTERVAL_S)
+        return self._ask(wait)
+
     def _ask(self, question: Callable[[Admin], Awaitable[R]]) -> R:
         try:
             return cluster_queries.ask(self.namesrv, question)
@@ -440,6 +472,21 @@ class AsyncCluster:
     ) -> None:
         """As ``RocketMQ.wait_until_balanced``."""
         await self.call(self._cluster.balance_blocking, group, members, timeout)
+
+    async def wait_until_copied(
+        self,
+        timeout: float = REPLICAS_S,  # noqa: ASYNC109  # as above: NotCopied has the reason
+    ) -> None:
+        """As ``RocketMQ.wait_until_copied``."""
+        await self.call(self._cluster.copied_blocking, timeout)
+
+    async def wait_for_master(
+        self,
+        broker: str,
+        timeout: float = REPLICAS_S,  # noqa: ASYNC109  # as above: NotTakenOver has the reason
+    ) -> str:
+        """As ``RocketMQ.wait_for_master``."""
+        return await self.call(self._cluster.master_blocking, broker, timeout)
 
     async def call(self, verb: Callable[P, R], *given: P.args, **named: P.kwargs) -> R:
         """Call any method in a thread: ``awaited.call(rocketmq.restart, "broker-a")``."""

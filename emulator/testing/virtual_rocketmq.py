@@ -21,7 +21,7 @@ from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
 from rocketmq_emulator.errors.call_errors import BadArgument
 from rocketmq_emulator.protocol.bodies.extensions import MisuseView, misuses_of
 from rocketmq_emulator.protocol.codes import ResponseCode
-from rocketmq_emulator.testing import cluster_queries, group_waits
+from rocketmq_emulator.testing import cluster_queries, group_waits, replica_waits
 from rocketmq_emulator.testing.group_waits import NotBalanced, NotConsumed, WantedMessages, Watched
 from rocketmq_emulator.testing.rocketmq import RuleFields, failing_rules
 
@@ -145,6 +145,29 @@ class VirtualRocketMQ(VirtualCluster):
         wait = partial(group_waits.wait_until_balanced, group, members, timeout, self._watched())
         if text := await self._ask(wait):
             raise NotBalanced(text)
+
+    async def wait_until_copied(
+        self,
+        timeout: float = WAIT_S,  # noqa: ASYNC109  # NotCopied has the reason
+    ) -> None:
+        """Waits until every slave that runs has all that its master has.
+
+        As ``RocketMQ.wait_until_copied``, in virtual time.  Raises ``NotCopied``.
+        """
+        await self._ask(partial(replica_waits.wait_until_copied, self, timeout, POLL_S))
+
+    async def wait_for_master(
+        self,
+        broker: str,
+        timeout: float = WAIT_S,  # noqa: ASYNC109  # NotTakenOver has the reason
+    ) -> str:
+        """Waits until a node is the master of *broker*, or acts as it; returns its name.
+
+        As ``RocketMQ.wait_for_master``, in virtual time.  Raises ``NotTakenOver`` and
+        ``UnknownNode``.
+        """
+        wait = partial(replica_waits.wait_for_master, broker, self, timeout, POLL_S)
+        return await self._ask(wait)
 
     def _wanted(self, group: str, topics: Iterable[str], brokers: Iterable[str]) -> WantedMessages:
         named = cluster_queries.checked_topics(topics)
