@@ -109,18 +109,10 @@ class HeldPullsWake(Checker):
 
     def _wakes(self, puller: Puller, fact: MessageStored, held: EntryKey, at: EntryKey) -> None:
         broker, end = fact.queue.broker, fact.position + fact.size_bytes
-        if self._is_confirmed(broker, end):
+        if self.cluster.is_confirmed(broker, end):
             self._due[puller, fact.queue] = held, at
         else:
             self._unconfirmed.setdefault(broker, {})[puller, fact.queue] = held, end
-
-    def _is_confirmed(self, broker: str, end: int) -> bool:
-        """Whether the log can be read up to *end*."""
-        store, slaves = self.cluster.stores.get(broker), self.cluster.replicas.slaves
-        if store is None or not store.awaits_sync_state_set:
-            return True
-        in_sync = self.cluster.in_sync.slaves_of(broker)
-        return all(slaves[node].common_end >= end for node in in_sync if node in slaves)
 
     def _acknowledged(self, fact: SlaveAcknowledged, entry: Entry) -> None:
         self._confirms(entry.node, entry)
@@ -134,7 +126,7 @@ class HeldPullsWake(Checker):
         if not waiting:
             return
         for each, (held, end) in list(waiting.items()):
-            if self._is_confirmed(broker, end):
+            if self.cluster.is_confirmed(broker, end):
                 del waiting[each]
                 self._due[each] = held, key_of(entry)
 

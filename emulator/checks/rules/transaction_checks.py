@@ -5,6 +5,10 @@ message's immunity has passed, then at each of its checks, and it gives the mess
 ``transactionCheckMax`` of them.  Each check stores the message again, with a count that is one
 higher; that record is the next check's.
 
+With allAckInSyncStateSet a half message is read once each slave of the sync-state set has it: the
+time in which to ask about it begins then.  Upstream: CommitLog.getConfirmOffset, which ends what
+ReputMessageService.doReput puts into queues.
+
 Since 5.1.0 the record of an end is written some seconds later: a check in between, or a broker
 that dies in between, asks about a transaction that has ended.  That is no violation.
 """
@@ -26,7 +30,10 @@ from rocketmq_emulator.facts import (
     HalfMessageStored,
     ImmuneHalfStoredAgain,
     LocalTransactionEnded,
+    MasterElected,
     NodeStarted,
+    SlaveAcknowledged,
+    SyncStateSetChanged,
     TimeAdvanced,
     TransactionAnswered,
     TransactionChecked,
@@ -68,7 +75,11 @@ class HalfMessagesAreChecked(Checker):
         Metric("transaction_checks", "checks", "of half messages without an end", "topic"),
         Metric("unasked_checks", "checks", "of these: nobody of the group was connected", "topic"),
         Metric("immune_checks", "checks", "counted, and nobody was asked: it was immune", "topic"),
-        Metric("excused_late_checks", "messages", "late, and a fault touched their broker"),
+        Metric(
+            "excused_late_checks",
+            "messages",
+            "late, and a fault touched their broker, or a slave in its sync-state set lacked them",
+        ),
     )
     needs = (HalfMessageStored,)
 
@@ -81,6 +92,8 @@ class HalfMessagesAreChecked(Checker):
         self._asked_count: Counter[str] = Counter()  # by key
         self._answers: dict[str, list[EntryKey]] = {}  # by key
         self._since: dict[HalfMessage, EntryKey] = {}  # open ones: stored, or last asked about
+        # By broker: those whose newest record ends there, and cannot be read yet.
+        self._unconfirmed: dict[str, dict[HalfMessage, int]] = {}
         self._advanced: set[str] = set()  # brokers whose half messages a tool made older
 
     def table(self) -> Table:
@@ -95,6 +108,9 @@ class HalfMessagesAreChecked(Checker):
             ImmuneHalfStoredAgain: self._immune,
             TransactionEnded: self._ended,
             TransactionGivenUp: self._given_up,
+            SlaveAcknowledged: self._acknowledged,
+            SyncStateSetChanged: self._set_changed,
+            MasterElected: self._set_changed,
         }
 
     def end(self) -> None:
@@ -132,14 +148,41 @@ class HalfMessagesAreChecked(Checker):
     def _half_stored(self, fact: HalfMessageStored, entry: Entry) -> None:
         half = self._halves.at(entry.node, fact.offset)
         if half is not None:
-            self._since[half] = key_of(entry)
+            self._waits_since(half, key_of(entry))
+
+    def _waits_since(self, half: HalfMessage, here: EntryKey) -> None:
+        """From *here* on its broker has to ask, once it can read the record that it has stored."""
+        self._since[half] = here
+        record, broker = self._halves.newest.get(half.broker), half.broker
+        end = 0 if record is None else record.position + record.size_bytes
+        if not self.cluster.is_confirmed(broker, end):
+            self._unconfirmed.setdefault(broker, {})[half] = end
+        elif (waiting := self._unconfirmed.get(broker)) is not None:
+            waiting.pop(half, None)
+
+    def _acknowledged(self, fact: SlaveAcknowledged, entry: Entry) -> None:
+        self._confirms(entry.node, entry)
+
+    def _set_changed(self, fact: SyncStateSetChanged | MasterElected, entry: Entry) -> None:
+        self._confirms(fact.broker, entry)
+
+    def _confirms(self, broker: str, entry: Entry) -> None:
+        """Half messages that can be read from now on have their time from now on."""
+        waiting = self._unconfirmed.get(broker)
+        if not waiting:
+            return
+        for half, end in list(waiting.items()):
+            if self.cluster.is_confirmed(broker, end):
+                del waiting[half]
+                if half in self._since:
+                    self._since[half] = key_of(entry)
 
     def _immune(self, fact: ImmuneHalfStoredAgain, entry: Entry) -> None:
         """A check that asks nobody: it counts, and the next one is due an interval later."""
         half = self._halves.at(entry.node, fact.copy_offset)
         if half is not None and half.ended is None:
             self._is_counted(half, fact, key_of(entry))
-            self._since[half] = key_of(entry)
+            self._waits_since(half, key_of(entry))
             self.add_to_metric("immune_checks", 1, fact.queue.topic)
 
     def _checked(self, fact: TransactionChecked, entry: Entry) -> None:
@@ -157,7 +200,7 @@ class HalfMessagesAreChecked(Checker):
         if half.is_open:  # else a slave sent it away, or gave it up, and its master asks again
             self._is_in_time(half, self._since.get(half, half.stored), here)
         self._is_old_enough(half, fact, here)
-        self._since[half] = here
+        self._waits_since(half, here)
         before = self._asked.get(half.key)
         if before is not None and here.mono_us - before[1].mono_us > ANSWER_US_MAX:
             del self._asked[half.key]
@@ -246,7 +289,8 @@ class HalfMessagesAreChecked(Checker):
         quiet_us = self.cluster.undisturbed_us(
             (half.broker,), since.mono_us, here.mono_us, unstored
         )
-        is_excused = half.has_lost_copy or self.cluster.is_gone(half.broker)
+        is_unread = half in self._unconfirmed.get(half.broker, ())
+        is_excused = is_unread or half.has_lost_copy or self.cluster.is_gone(half.broker)
         if is_excused or quiet_us <= limit_us + moved_us:
             self.add_to_metric("excused_late_checks", 1)
             return

@@ -207,6 +207,18 @@ class ClusterState(Disturbances):
         """Whether *broker* refuses to store anything now, as its sync-state set is too small."""
         return any(end_us == now_us for _, end_us in self.spans_without_puts(broker, now_us))
 
+    def is_confirmed(self, broker: str, end: int) -> bool:
+        """Whether all of the sync-state set have the log up to *end*: only that can be read.
+
+        Upstream: CommitLog.getConfirmOffset, allAckInSyncStateSet.
+        """
+        store = self.stores.get(broker)
+        if store is None or not store.awaits_sync_state_set:
+            return True
+        slaves = self.replicas.slaves
+        in_sync = self.in_sync.slaves_of(broker)
+        return all(slaves[node].common_end >= end for node in in_sync if node in slaves)
+
     def lacks_slaves(self, broker: str, now_us: int) -> bool:
         """Whether *broker* waits for slaves, and had too few of them, or may have counted so.
 

@@ -5,17 +5,22 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_emulator.facts import (
+    BrokerRoleChanged,
     HalfMessageStored,
+    LogCopied,
+    MasterConnected,
     MessageEscaped,
     NodeKilled,
     NodeStarted,
     Queue,
+    SlaveAcknowledged,
+    StoreOpened,
     SyncStateSetChanged,
     TransactionAnswered,
     TransactionChecked,
     TransactionGivenUp,
 )
-from tests.support.checks.small_journals import Q0, objections
+from tests.support.checks.small_journals import Q0, RECORD_BYTES, objections
 from tests.support.checks.small_transactions import (
     GIVEN_UP,
     GROUP,
@@ -24,6 +29,8 @@ from tests.support.checks.small_transactions import (
     NODE,
     ATransaction,
 )
+
+SLAVE = "broker-a-1"
 
 
 @pytest.mark.parametrize(("release", "every_s"), [("4.9.7", 60), ("5.3.3", 30)])
@@ -58,6 +65,32 @@ def test_a_broker_whose_sync_state_set_is_too_small_asks_nobody() -> None:
 
     assert asked_late(1) == []  # a check stores the message again
     assert len(asked_late(1, 2)) == len(asked_late(1, grows=True)) == 1
+
+
+def late_after_it_can_be_read(*, read_s: float, by: str, late_s: float) -> int:
+    """How many objections there are *late_s* after all in the sync-state set have the message."""
+    journal = ATransaction("5.3.3")
+    for number, node in enumerate(("broker-a", SLAVE), 1):
+        journal.note(node, StoreOpened("ASYNC_FLUSH", True, 72, awaits_sync_state_set=True))
+        role = "slave" if number == 2 else "master"
+        journal.note(node, BrokerRoleChanged(role, number, "10.0.0.1:10911", 1))
+    journal.note(SLAVE, MasterConnected("10.0.0.1:10912", 0))
+    journal.note("controller", SyncStateSetChanged("broker-a", (1, 2), 2)).half(None)
+    journal.at_s(read_s)
+    if by == "copy":
+        journal.note(SLAVE, LogCopied(RECORD_BYTES, RECORD_BYTES, 1))
+        journal.note("broker-a", SlaveAcknowledged("10.0.0.2:1", RECORD_BYTES))
+    elif by == "smaller set":
+        journal.note("controller", SyncStateSetChanged("broker-a", (1,), 3))
+    return len(journal.at_s(read_s + late_s).objected())
+
+
+@pytest.mark.parametrize("by", ["copy", "smaller set"])
+def test_nobody_is_asked_about_a_message_that_its_broker_cannot_read_yet(by) -> None:
+    assert late_after_it_can_be_read(read_s=40, by=by, late_s=45) == 0
+    assert late_after_it_can_be_read(read_s=40, by=by, late_s=50) == 1
+    assert late_after_it_can_be_read(read_s=0, by=by, late_s=85) == 1
+    assert late_after_it_can_be_read(read_s=40, by="nothing", late_s=50) == 0
 
 
 def test_a_check_that_no_producer_answers_is_objected_to() -> None:
