@@ -2,7 +2,11 @@
 
 The committed offset is the smallest unfinished one (client invariant 43).  A restarted group
 resumes there, so unfinished messages before it are lost.  While a member holds a queue its commits
-only rise: a lower one comes from a tool, or from a queue that it gave up.
+only rise: a lower one comes from a tool, or from a queue that it gave up.  A pull that an orderly
+member began before it gave up the queue may be answered after it has claimed that again: the end
+of the queue then counts as consumed, until the member has consumed the next message.
+Upstream: DefaultMQPushConsumerImpl.correctTagsOffset, which does not look whether the queue of the
+pull was dropped; ConsumeMessageOrderlyService.processConsumeResult, whose offset replaces that.
 """
 
 from __future__ import annotations
@@ -29,6 +33,8 @@ from rocketmq_emulator.facts import (
     MessagePolled,
     OffsetCommitted,
     OffsetRepaired,
+    PullAnswered,
+    PullHeld,
     Queue,
     QueuesClaimed,
     QueuesReleased,
@@ -40,6 +46,7 @@ WRITTEN_US = 15_000_000  # offsets are written every 5 s
 REORDERED_US = 10_000_000  # a request that a fault held up may come so long after its end
 RESET_US = 11_000_000  # a member corrects an illegal offset after 10 s
 RELEASED_US = 10_000_000  # requests sent before a release have arrived by then
+HELD_MAX = 10_000  # pulls of orderly members that wait for messages
 CLAIMED_US = 3_000_000  # claims are noted at the end of a pass, within one request's timeout
 
 
@@ -83,7 +90,7 @@ class CommitsFollowDelivery(Checker):
         Metric(
             "excused_lower_commits",
             "commits",
-            "the same, at a broker that a fault touched",
+            "the same, at a broker that a fault touched, or after one that an older pull raised",
             "group",
         ),
         Metric("late_offsets", "queues", "consumed further than committed for long", "group"),
@@ -121,6 +128,8 @@ class CommitsFollowDelivery(Checker):
         self._released: dict[str, dict[Queue, dict[str, EntryKey]]] = {}
         # By client, group and queue: the offset that its broker named instead, and when.
         self._corrected: dict[tuple[str, str, Queue], tuple[int, int]] = {}
+        # By broker, peer and request: since when pulls of orderly members wait.
+        self._held: dict[tuple[str, str, int], int] = {}
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -130,6 +139,8 @@ class CommitsFollowDelivery(Checker):
             QueuesClaimed: self._claimed,
             QueuesReleased: self._gave_away,
             OffsetRepaired: self._repaired,
+            PullHeld: self._pull_held,
+            PullAnswered: self._pull_answered,
         }
 
     def end(self) -> None:
@@ -256,6 +267,10 @@ class CommitsFollowDelivery(Checker):
                 None  # until the next poll a lite pull member commits as before its seek
             )
             return
+        if hold.raised_to == before[0] and fact.offset >= hold.start:
+            hold.raised_to = None
+            self.add_to_metric("excused_lower_commits", 1, fact.group)
+            return
         # A busy or paused broker takes requests of different thread pools out of order.
         since_us = entry.mono_us - REORDERED_US
         if self.cluster.touched((entry.node, hold.node), since_us, entry.mono_us):
@@ -268,6 +283,25 @@ class CommitsFollowDelivery(Checker):
             entry,
             node=hold.node,
         )
+
+    def _pull_held(self, fact: PullHeld, entry: Entry) -> None:
+        if fact.group in self.cluster.orderly:
+            if len(self._held) >= HELD_MAX:
+                del self._held[next(iter(self._held))]
+            self._held[entry.node, fact.peer, fact.opaque] = entry.mono_us
+
+    def _pull_answered(self, fact: PullAnswered, entry: Entry) -> None:
+        """An empty answer to a pull of a former claim raises the offset of the present one."""
+        held_us = self._held.pop((entry.node, fact.peer, fact.opaque), None)
+        if held_us is None or fact.message_count:
+            return
+        reading = self.progress.readers.get(fact.group, {}).get(fact.queue)
+        client = self._clients.get((entry.node, fact.group, fact.peer))
+        if reading is None or client is None:
+            return
+        hold = self._hold_of(fact.group, client, reading)
+        if hold is not None and hold.ended_us is None and held_us < hold.began_us:
+            hold.raised_to = fact.next_offset
 
     def _hold_of(self, group: str, client: str, reading: QueueReading) -> QueueClaim | None:
         for consumer in reversed(self.cluster.consumers.get(group, ())):

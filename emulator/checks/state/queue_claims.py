@@ -29,6 +29,7 @@ class QueueClaim:
         "given",
         "in_flight",
         "node",
+        "raised_to",
         "seek_offset",
         "start",
         "to_redeliver",
@@ -53,6 +54,8 @@ class QueueClaim:
         self.seek_offset: int | None = (
             None  # a tool or seek moved it there: commits may go back to it, once
         )
+        # A pull of an earlier claim of this member found nothing there: it commits that, once.
+        self.raised_to: int | None = None
         self.ended_us: int | None = None
 
     def cut(self, offset: int) -> None:

@@ -11,11 +11,14 @@ from rocketmq_emulator.facts import (
     OffsetRepaired,
     OldestDropped,
     PowerLost,
+    PullAnswered,
     PullFailed,
+    PullHeld,
     Queue,
     SeekRequested,
 )
 from tests.support.checks.small_journals import (
+    PEER,
     Q0,
     Q1,
     RECORD_BYTES,
@@ -116,6 +119,44 @@ def test_a_member_s_commits_rise_while_it_holds_the_queue() -> None:
         "billing-1 commits 8 of orders@broker-a:0 after 10"
     ]
     assert broken(a_member_that_commits(10, 8, claims_again=True)) == []
+
+
+def an_orderly_member_that_claims_again(
+    *commits: int, waits_before: bool = True, is_orderly: bool = True, found: int = 0
+) -> AJournal:
+    """It consumed 5, its pull waits at 5, and it claims the queue again at 0; then it commits.
+
+    The pull begins before that claim or after it, and is answered with *found* messages.
+    """
+    held = PullHeld("billing", Q0, 5, 15_000, PEER, 7)
+    journal = a_started_journal(orderly=is_orderly).note(
+        "broker-a", a_member(client_of("billing-1"))
+    )
+    journal.claimed("billing-1", Q0, offsets=(0,))
+    journal.each(range(5), lambda offset: journal.consumed("billing-1", offset)).committed(5)
+    if waits_before:
+        journal.note("broker-a", held)
+    journal.at_s(2).released("billing-1", Q0).at_s(3).claimed("billing-1", Q0, offsets=(0,))
+    if not waits_before:
+        journal.note("broker-a", held)
+    code = 0 if found else 19
+    journal.at_s(5).note("broker-a", PullAnswered("billing", Q0, 5, code, found, 5, PEER, 7))
+    return journal.each(range(len(commits)), lambda at: journal.committed(commits[at]))
+
+
+def test_an_old_empty_pull_raises_the_offset_of_the_next_claim_once() -> None:
+    """DefaultMQPushConsumerImpl.correctTagsOffset; the offset of the next message replaces it."""
+    assert broken(an_orderly_member_that_claims_again(5, 3, 4)) == []
+    lower = ["billing-1 commits 3 of orders@broker-a:0 after 5"]
+    assert broken(an_orderly_member_that_claims_again(5, 3, waits_before=False)) == lower
+    assert broken(an_orderly_member_that_claims_again(5, 3, is_orderly=False)) == lower
+    assert broken(an_orderly_member_that_claims_again(5, 3, found=1)) == lower
+    assert broken(an_orderly_member_that_claims_again(4, 3)) == [
+        "billing-1 commits 3 of orders@broker-a:0 after 4"
+    ]
+    assert broken(an_orderly_member_that_claims_again(5, 3, 5, 4)) == [
+        "billing-1 commits 4 of orders@broker-a:0 after 5"
+    ]
 
 
 def a_member_that_seeks(*commits: int, to: int = 0) -> AJournal:
