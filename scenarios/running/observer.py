@@ -14,7 +14,7 @@ counted.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -49,7 +49,12 @@ from rocketmq_emulator.facts import (
     TransactionGivenUp,
 )
 from rocketmq_emulator.facts.journal import Entry
-from rocketmq_emulator.protocol.messages.delay_levels import queue_of_level
+from rocketmq_emulator.protocol.messages.delay_levels import (
+    DEFAULT_DELAY_LEVELS,
+    DelayLevels,
+    parse_delay_levels,
+    queue_of_level,
+)
 from rocketmq_emulator.protocol.messages.names import (
     SCHEDULE_TOPIC,
     TIMER_TOPIC,
@@ -91,7 +96,8 @@ class RunObserver:
         self.consumed_us = 0
         self.healed_us: int | None = None  # when the last fault ended
         self._awaited: list[AwaitedFact] = []
-        self._delayed_messages = DelayedMessageCounter()
+        levels = plan.cluster.broker_settings.get("delay_levels", DEFAULT_DELAY_LEVELS)
+        self._delayed_messages = DelayedMessageCounter(parse_delay_levels(levels))
         self._open_transactions = OpenTransactions()
         self._roles = ElectedMasters()
         self._replicas = MastersAndSlaves(self._roles)
@@ -192,7 +198,7 @@ class RunObserver:
 
     def _stored(self, fact: MessageStored, entry: Entry) -> None:
         self._positions.stored(fact, entry)
-        self._delayed_messages.stored(entry.node, fact)
+        self._delayed_messages.stored(entry.node, fact, entry.mono_us // 1_000)
 
     def _lost(self, node: str, fact: MessageStored) -> None:
         self._delayed_messages.lost(node, fact)
@@ -262,8 +268,10 @@ TimerOver: TypeAlias = TimerMessageDelivered | TimerMessageDropped | TimerMessag
 class DelayedMessageCounter:
     """Counts the messages that wait at brokers for their time."""
 
-    def __init__(self) -> None:
-        self._delayed: Counter[tuple[str, int, str]] = Counter()  # broker, level's queue, key
+    def __init__(self, levels: DelayLevels) -> None:
+        self._levels = levels
+        # By broker, level's queue and key: when they are due, in ms.
+        self._delayed: dict[tuple[str, int, str], deque[int]] = {}
         self._timers: dict[tuple[str, int], str] = {}  # by broker, offset in the timer topic: key
         self._last_stored: dict[str, MessageStored] = {}  # by broker
         self._last_timer: dict[str, int] = {}  # last offset in the timer topic, by broker
@@ -272,20 +280,22 @@ class DelayedMessageCounter:
     @property
     def count(self) -> int:
         """The number of waiting messages."""
-        return self._delayed.total() + len(self._timers)
+        return sum(map(len, self._delayed.values())) + len(self._timers)
 
     def failed_for_good(self, key: str) -> None:
         """Expect a dead letter of *key*: an orderly member will send it back."""
         self._dying.add(key)
 
-    def stored(self, node: str, fact: MessageStored) -> None:
+    def stored(self, node: str, fact: MessageStored, now_ms: int) -> None:
         """Count the message if its record is in the topic of delayed or timer messages."""
         self._last_stored[node] = fact
         queue = fact.queue
         if queue.topic == SCHEDULE_TOPIC and fact.uniq_key in self._dying:
             self._dying.discard(fact.uniq_key)
         elif queue.topic == SCHEDULE_TOPIC:
-            self._delayed[node, queue.queue_id, fact.uniq_key] += 1
+            due_ms = self._levels.deliver_ms(queue.queue_id + 1, now_ms)
+            place = node, queue.queue_id, fact.uniq_key
+            self._delayed.setdefault(place, deque()).append(due_ms)
         elif queue.topic == TIMER_TOPIC:
             self._last_timer[node] = fact.offset
 
@@ -324,7 +334,10 @@ class DelayedMessageCounter:
         self._timers.pop((fact.queue.broker or entry.node, fact.offset), None)
 
     def escaped(self, fact: MessageEscaped) -> None:
-        """Remove the first message that waited and was sent to another broker."""
+        """Remove the message that waited and was sent to another broker.
+
+        Of delayed ones with this key it is the first that is due: the fact names no level.
+        """
         broker, key = fact.queue.broker, fact.uniq_key
         if fact.service == "timer":
             timers = [place for place, own in self._timers.items() if own == key]
@@ -332,15 +345,15 @@ class DelayedMessageCounter:
                 del self._timers[timer]
         else:
             delayed = [place for place in self._delayed if (place[0], place[2]) == (broker, key)]
-            for place in delayed[:1]:
-                self._take(*place)
+            if delayed:
+                self._take(*min(delayed, key=lambda place: self._delayed[place][0]))
 
     def _take(self, node: str, queue_id: int, key: str) -> None:
-        left = self._delayed[node, queue_id, key] - 1
-        if left > 0:
-            self._delayed[node, queue_id, key] = left
-        else:
-            del self._delayed[node, queue_id, key]
+        place = node, queue_id, key
+        if (due_ms := self._delayed.get(place)) is not None:
+            due_ms.popleft()
+            if not due_ms:
+                del self._delayed[place]
 
 
 # Transactions ----------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from rocketmq_emulator.facts import (
     Fact,
     LogRecovered,
     MessageConsumed,
+    MessageEscaped,
     MessageStored,
     OffsetCommitted,
     Queue,
@@ -72,6 +73,15 @@ def test_one_that_is_delivered_twice_hides_no_other_that_waits() -> None:
         stored(LEVEL_3, 1, 3, "another"),
     )
     assert again.delayed_count == 1
+
+
+def test_of_two_with_one_key_an_acting_master_sends_away_the_one_that_is_due() -> None:
+    level_4 = Queue(SCHEDULE_TOPIC, "broker-a", 3)
+    escaped = MessageEscaped(ORDERS, "broker-b", 0, "delay level", "k")
+    facts = [stored(level_4, 0, 0), stored(LEVEL_3, 0, 1), escaped]
+    assert a_watch(*facts).delayed_count == 1
+    assert a_watch(*facts, stored(ORDERS, 0, 2), DelayedDelivered(ORDERS, 4, 0)).delayed_count == 0
+    assert a_watch(*facts, stored(ORDERS, 0, 2), DELAYED).delayed_count == 1
 
 
 def test_one_that_its_broker_gave_up_is_not_waited_for() -> None:
