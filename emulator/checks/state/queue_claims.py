@@ -28,6 +28,7 @@ class QueueClaim:
         "ended_us",
         "given",
         "in_flight",
+        "moved_to",
         "node",
         "raised_to",
         "seek_offset",
@@ -54,6 +55,7 @@ class QueueClaim:
         self.seek_offset: int | None = (
             None  # a tool or seek moved it there: commits may go back to it, once
         )
+        self.moved_to: int | None = None  # the last of these offsets
         # A pull of an earlier claim of this member found nothing there: it commits that, once.
         self.raised_to: int | None = None
         self.ended_us: int | None = None
@@ -68,6 +70,7 @@ class QueueClaim:
         self.start = min(self.start, offset)
         self.given.cut(offset)
         self.committed, self.why = None, why
+        self.moved_to = offset
         self.seek_offset = offset if self.seek_offset is None else min(offset, self.seek_offset)
 
     def cause_of_repeat(self, offset: int, holds: Iterable[QueueClaim]) -> str:

@@ -352,16 +352,18 @@ class QueueReading:
         hold, refused = self.claims.get(self.owner), self.refused_pull
         if hold is None or hold.ended_us is not None or refused is None:
             return False
-        is_sought = hold.seek_offset is not None and hold.seek_offset == self.committed
+        is_sought = hold.moved_to is not None and hold.moved_to == self.committed
         return is_sought and refused.mono_us > self.consumed_us
 
     def was_forgotten(self, offset: int) -> bool:
-        """Whether a lost seek removed the message from its owner, which pulls behind it.
+        """Whether a lost seek leaves the owner behind the message, which it will not pull.
+
+        It had pulled it, or another one there that the broker has lost.
 
         Upstream: DefaultLitePullConsumerImpl.seek clears the process queue, and the offset of
         the next pull stays (AssignedMessageQueue.setSeekOffset).
         """
-        return offset < self.pulled_to and self.has_lost_seek
+        return offset < max(self.pulled_to, self.reused_to) and self.has_lost_seek
 
     def read_to(self) -> int:
         """The offset after the last consumed message."""

@@ -10,12 +10,21 @@ import pytest
 from rocketmq_emulator.facts import (
     MessagePolled,
     MessageSentBack,
+    PowerLost,
     PullFailed,
     Queue,
     RunEnded,
     SeekRequested,
 )
-from tests.support.checks.small_journals import Q0, AJournal, a_consumed_journal, objections
+from tests.support.checks.small_journals import (
+    Q0,
+    RECORD_BYTES,
+    AJournal,
+    a_consumed_journal,
+    a_member,
+    client_of,
+    objections,
+)
 
 
 def test_what_is_left_long_after_the_last_fault_is_stuck() -> None:
@@ -123,19 +132,42 @@ def test_a_member_with_threads_enough_or_without_any_progress_is_stuck(
 def test_what_a_lite_pull_member_forgets_by_a_lost_seek_is_not_stuck() -> None:
     """It had pulled two messages more, the seek removes them, and the pull after it fails."""
 
-    def left(*, fails: bool = True, newer: bool = False) -> list[float]:
+    def left(*, fails: bool = True, newer: bool = False, late: bool = False) -> list[float]:
         journal = AJournal().runs().store().consumer("billing-1", consumer_kind="lite_pull")
-        journal.sent(0).sent(1).sent(2).claimed("billing-1", Q0, offsets=(0,)).pulled(0, 3)
+        journal.note("broker-a", a_member(client_of("billing-1"))).sent(0).sent(1).sent(2).claimed(
+            "billing-1", Q0, offsets=(0,)
+        ).pulled(0, 3)
         journal.consumed("billing-1", 0).committed(1)
         journal.note("billing-1", SeekRequested("billing", Q0, 0))
         if newer:
             journal.sent(3)
         if fails:
             journal.at_s(11).note("billing-1", PullFailed("billing", Q0, "busy"))
+        if late:
+            journal.committed(1)  # until the next poll it commits as before its seek
         metrics = journal.at_s(15).committed(0).at_s(400).ends().judged().metrics
         names = ("stuck", "excused_stuck", "backlog", "forgotten")
         return [metrics[f"{name}.billing"] for name in names]
 
-    assert left() == [0, 2, 0, 2]
+    assert left() == left(late=True) == [0, 2, 0, 2]
     assert left(fails=False) == [2, 0, 2, 0]
     assert left(newer=True) == [1, 2, 1, 2]  # it pulls the newer one, or it is stuck
+
+
+def test_a_lost_seek_also_leaves_a_member_behind_what_is_stored_anew_at_lost_places() -> None:
+    """It had pulled two messages that the broker then lost: it goes on at 3, as before."""
+
+    def left(*, fails: bool, pulled: int = 3) -> list[float]:
+        journal = AJournal().runs().store().consumer("billing-1", consumer_kind="lite_pull")
+        journal.sent(0).sent(1).sent(2).claimed("billing-1", Q0, offsets=(0,)).pulled(0, pulled)
+        journal.consumed("billing-1", 0).committed(1)
+        journal.note("broker-a", PowerLost(RECORD_BYTES, RECORD_BYTES, 3 * RECORD_BYTES, ()))
+        journal.store().note("billing-1", SeekRequested("billing", Q0, 0)).stored(1, key="another")
+        if fails:
+            journal.at_s(11).note("billing-1", PullFailed("billing", Q0, "busy"))
+        metrics = journal.at_s(15).committed(0).at_s(400).ends().judged().metrics
+        return [metrics[f"{name}.billing"] for name in ("backlog", "forgotten")]
+
+    assert left(fails=True) == [0, 1]
+    assert left(fails=True, pulled=1) == [1, 0]
+    assert left(fails=False) == [1, 0]
