@@ -435,10 +435,22 @@ class Progress:
             end = min(fact.corrected, max(records.first or 0, records.dropped_to))
             reading.excuse(fact.asked, end, "not in the log")
         else:
+            hold = reading.claims.get(entry.node)
+            polled_to = hold.given.ends[-1] if hold is not None and hold.given.ends else 0
             reading.move_to(fact.corrected, "older_offsets", entry.mono_us, entry.node)
+            if hold is not None and self._polls(fact.group, entry.node):
+                hold.cached = max(polled_to, fact.corrected), fact.asked
             reading.stale_to = fact.asked
             if reading.is_broadcast:
                 reading.resume_from(fact.corrected, entry.node, entry.mono_us)
+
+    def _polls(self, group: str, node: str) -> bool:
+        """Whether it is a lite pull member: a corrected offset does not clear what it has pulled.
+
+        Upstream: DefaultLitePullConsumerImpl.PullTaskImpl, OFFSET_ILLEGAL.
+        """
+        consumer = self._cluster.consumer(group, node)
+        return consumer is not None and consumer.started.consumer_kind == "lite_pull"
 
     # Broker restarts and retention ----------------------------------------------------------
 

@@ -22,6 +22,7 @@ class QueueClaim:
 
     __slots__ = (
         "began_us",
+        "cached",
         "claimed",
         "committed",
         "earlier_in_flight",
@@ -55,10 +56,20 @@ class QueueClaim:
         self.seek_offset: int | None = (
             None  # a tool or seek moved it there: commits may go back to it, once
         )
+        # From where to where a lite pull member had pulled, and not polled, when its offset was
+        # corrected: these come once from its cache, and once again.
+        self.cached = (0, 0)
         self.moved_to: int | None = None  # the last of these offsets
         # A pull of an earlier claim of this member found nothing there: it commits that, once.
         self.raised_to: int | None = None
         self.ended_us: int | None = None
+
+    def takes(self, offset: int) -> bool:
+        """The member is given the message; whether that is the first time in this claim."""
+        is_first = self.given.add(offset)
+        if is_first and self.cached[0] <= offset < self.cached[1]:
+            self.to_redeliver.add(offset)
+        return is_first
 
     def cut(self, offset: int) -> None:
         """The queue ends at *offset*: later messages do not come again."""
@@ -69,7 +80,7 @@ class QueueClaim:
         """The member continues at *offset*: messages from there on come again."""
         self.start = min(self.start, offset)
         self.given.cut(offset)
-        self.committed, self.why = None, why
+        self.committed, self.why, self.cached = None, why, (0, 0)
         self.moved_to = offset
         self.seek_offset = offset if self.seek_offset is None else min(offset, self.seek_offset)
 

@@ -399,7 +399,7 @@ class QueueReading:
         if asks_again and not hold.given.ends and hold.claimed is not None:
             asked_us = hold.claimed.mono_us - (KNOWN_US if polled else 0)
             hold.start = min(hold.start, self.reported_offsets.lowest_since(asked_us))
-        if hold.given.add(offset):
+        if hold.takes(offset):
             if offset < hold.start:
                 self.misdelivered.add(offset)
             elif self.misdelivered:

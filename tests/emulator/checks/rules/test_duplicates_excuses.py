@@ -7,6 +7,7 @@ import pytest
 from rocketmq_emulator.checks.judging.judging import judge
 from rocketmq_emulator.checks.judging.reading import entries_in
 from rocketmq_emulator.facts import (
+    Fact,
     GroupOffsetMoved,
     LogRecovered,
     MasterConnected,
@@ -265,3 +266,28 @@ def test_an_orderly_member_asks_again_at_its_first_pull_and_no_other_does() -> N
     assert unexplained(asked_again(orderly=True, falls_s=3)) == 1
     again = asked_again(orderly=True, pulls_s=3)
     assert unexplained(again.consumed(TWO, 99)) == 1
+
+
+# What was pulled, and not polled -----------------------------------------------------------------
+
+
+def polled_around(*facts: Fact, kind: str = "lite_pull", polls: tuple[int, ...]) -> AJournal:
+    """ONE has pulled 4 messages and polled 2, *facts* move it, and it polls *polls*."""
+    journal = AJournal().runs().store().consumer(ONE, consumer_kind=kind)
+    journal.claimed(ONE, Q0, offsets=(0,)).each(range(4), journal.sent).pulled(0, 4)
+    journal.each(range(2), lambda offset: polled(journal, ONE, offset))
+    for fact in facts:
+        journal.note(ONE, fact)
+    return journal.each(range(len(polls)), lambda at: polled(journal, ONE, polls[at]))
+
+
+def test_a_corrected_offset_leaves_a_lite_pull_member_what_it_had_pulled() -> None:
+    """DefaultLitePullConsumerImpl.PullTaskImpl, OFFSET_ILLEGAL; a seek clears its cache."""
+    corrected = OffsetRepaired("billing", Q0, 4, 1)
+    assert unexplained(polled_around(corrected, polls=(2, 3, 1, 2, 3))) == 0
+    assert unexplained(polled_around(corrected, polls=(2, 3, 1, 2, 3, 3))) == 1
+    assert unexplained(polled_around(corrected, polls=(2, 3, 1, 1))) == 1
+    assert unexplained(polled_around(polls=(2, 3, 2))) == 1
+    sought = SeekRequested("billing", Q0, 1)
+    assert unexplained(polled_around(sought, polls=(1, 2, 3, 3))) == 1
+    assert unexplained(polled_around(corrected, sought, polls=(1, 2, 3, 3))) == 1
