@@ -194,7 +194,7 @@ class EndTransactionProcessor:
         if topic in _OWN_TOPICS:
             raise BadFields(f"no transaction can store a message in {topic}")
         text = str(half.properties, "utf-8", "replace")
-        message = stored_again(half, topic, number, text)
+        message = stored_again(half, topic, number, text, never_waits=False)
         message.sys_flag = half.sys_flag & ~TRANSACTION_ROLLBACK | TRANSACTION_COMMIT
         message.prepared_offset = half.position
         return message

@@ -17,7 +17,7 @@ from rocketmq_emulator.broker.replication.epoch_file import EpochFile
 from rocketmq_emulator.broker.replication.ha_service import HaService
 from rocketmq_emulator.broker.replication.sync_state import SyncState
 from rocketmq_emulator.broker.store.appender import PutRefused, PutStatus
-from rocketmq_emulator.broker.store.put_chain import waits_for_safety
+from rocketmq_emulator.broker.store.put_chain import needs_replicas
 from rocketmq_emulator.facts import (
     LogTruncated,
     SlaveCaughtUp,
@@ -299,7 +299,7 @@ class ConfirmingHaService(HaService):
     def _refuse_if_too_few(self, message: MessageToStore) -> None:
         """Upstream: CommitLog.asyncPutMessage."""
         count, needed = self.in_sync.count, self.config.min_in_sync_replicas
-        if count < needed and waits_for_safety(message.properties):
+        if count < needed and needs_replicas(message):
             why = f"{needed} replicas must be in sync, {count} are"
             raise PutRefused(PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH, why)
 

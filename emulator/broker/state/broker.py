@@ -48,10 +48,10 @@ from rocketmq_emulator.broker.store.put_chain import (
     PutChain,
     PutTransform,
     dead_letters,
+    needs_replicas,
     prepare_half,
     set_delay_level,
     set_timer,
-    waits_for_safety,
 )
 from rocketmq_emulator.broker.store.store import Store, StoreLoading
 from rocketmq_emulator.broker.store.timer_messages import TimerMessageStore
@@ -350,7 +350,7 @@ class Broker:
         A put that does not wait for replicas passes.
         """
         needed, in_sync = self.replicas_needed()
-        if needed > in_sync and waits_for_safety(message.properties):
+        if needed > in_sync and needs_replicas(message):
             why = f"{needed} replicas must have the message, {in_sync} are in sync"
             raise PutRefused(PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH, why)
         return message

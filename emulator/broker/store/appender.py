@@ -53,15 +53,20 @@ class MessageToStore(msgspec.Struct, gc=False):
     store_host: bytes | None = None  # packed; None: this broker's
     retries_max: int | None = None  # of a retry: with more reconsume times it is a dead letter
     is_half: bool = False  # it waits for the outcome of its transaction
+    never_waits: bool = False  # for a flush or for slaves, whatever its WAIT property says
 
 
 def stored_again(
-    message: StoredMessage, topic: str, queue_id: int, properties: str
+    message: StoredMessage, topic: str, queue_id: int, properties: str, *, never_waits: bool = True
 ) -> MessageToStore:
     """A waiting message as it is stored again: delivered, committed, or to wait longer.
 
-    Upstream: ScheduleMessageService.messageTimeup, TimerMessageStore.convertMessage,
-    EndTransactionProcessor.endMessageTransaction.
+    The broker itself does that and waits for nobody: too few slaves do not refuse it.  Only a
+    committed message has its own WAIT property: upstream sets it before it takes the properties.
+
+    Upstream: ScheduleMessageService.messageTimeUp, TimerMessageStore.convertMessage,
+    TransactionalMessageBridge.renewHalfMessageInner; endMessageTransaction of the
+    EndTransactionProcessor.
     """
     return MessageToStore(
         topic=topic,
@@ -74,6 +79,7 @@ def stored_again(
         born_host=message.born_host,
         reconsume_times=message.reconsume_times,
         store_host=message.store_host,
+        never_waits=never_waits,
     )
 
 

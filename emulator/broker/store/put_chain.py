@@ -143,6 +143,11 @@ def waits_for_safety(properties: str) -> bool:
     return waits is None or waits.lower() == "true"
 
 
+def needs_replicas(message: MessageToStore) -> bool:
+    """Whether too few slaves refuse *message*.  Upstream: CommitLog.needHandleHA."""
+    return not message.never_waits and waits_for_safety(message.properties)
+
+
 def dead_letters(make_topic: Callable[[str, int], object], *, may_wait: bool) -> PutTransform:
     """The transform of a message in a retry topic that has exceeded its retries.
 

@@ -344,6 +344,7 @@ class TransactionalMessageService:
             sys_flag=0,
             born_ms=now_ms,
             born_host=host,
+            never_waits=True,
         )
         try:
             self._store.put(message, now_ms)

@@ -96,9 +96,8 @@ class NothingIsLost(Checker):
         Metric(
             "excused_given_up",
             "messages",
-            "timer messages that a slave dropped after its tries while it acted as the master, as "
-            "did a master whose sync-state set was too small to store anything; or messages that "
-            "the master passes over with the progress of a slave without them",
+            "timer messages that a slave dropped after its tries while it acted as the master, or "
+            "messages that the master passes over with the progress of a slave without them",
         ),
         Metric(
             "hidden",

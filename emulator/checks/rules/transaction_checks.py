@@ -284,11 +284,7 @@ class HalfMessagesAreChecked(Checker):
         if here.mono_us - since.mono_us <= limit_us:
             return
         moved_us = self.cluster.clock_moved_us(half.broker, half.stored.mono_us, here.mono_us)
-        # A check stores the message again, if anything may be stored.
-        unstored = self.cluster.spans_without_puts(half.broker, here.mono_us)
-        quiet_us = self.cluster.undisturbed_us(
-            (half.broker,), since.mono_us, here.mono_us, unstored
-        )
+        quiet_us = self.cluster.undisturbed_us((half.broker,), since.mono_us, here.mono_us)
         is_unread = half in self._unconfirmed.get(half.broker, ())
         is_excused = is_unread or half.has_lost_copy or self.cluster.is_gone(half.broker)
         if is_excused or quiet_us <= limit_us + moved_us:

@@ -193,9 +193,10 @@ class ClusterState(Disturbances):
         return given is True
 
     def spans_without_puts(self, broker: str, until_us: int) -> list[Span]:
-        """The times up to *until_us* in which the sync-state set was too small to store anything.
+        """The times up to *until_us* in which the sync-state set was too small for clients' puts.
 
-        Upstream: CommitLog.asyncPutMessage, minInSyncReplicas.
+        What the broker stores again itself it stores then, too: WAIT is false.
+        Upstream: CommitLog.asyncPutMessage, needHandleHA, minInSyncReplicas.
         """
         settings = self.plan.get("cluster", {}).get("broker_settings", {})
         least = settings.get("min_in_sync_replicas", 1)
@@ -204,7 +205,7 @@ class ClusterState(Disturbances):
         return [*self.in_sync.spans_below(broker, least, until_us)]
 
     def stores_nothing(self, broker: str, now_us: int) -> bool:
-        """Whether *broker* refuses to store anything now, as its sync-state set is too small."""
+        """Whether *broker* refuses what clients send now, as its sync-state set is too small."""
         return any(end_us == now_us for _, end_us in self.spans_without_puts(broker, now_us))
 
     def is_confirmed(self, broker: str, end: int) -> bool:

@@ -245,12 +245,8 @@ class Escapes:
         return min(here, key=lambda copy: copy.offset, default=None)
 
     def _timer_dropped(self, fact: TimerMessageDropped, entry: Entry) -> None:
-        """An acting master drops it, or one that may store nothing; another master loses it.
-
-        Upstream: TimerMessageStore.doPut, IN_SYNC_REPLICAS_NOT_ENOUGH, and three tries.
-        """
-        is_closed = self._cluster.stores_nothing(entry.node, entry.mono_us)
-        if SLAVE.fullmatch(entry.node) is None and not is_closed:
+        """An acting master drops it; another master loses it."""
+        if SLAVE.fullmatch(entry.node) is None:
             return
         for copy in self._pending.waiting.get(fact.uniq_key, ()):
             is_here = copy.records.queue.broker == fact.queue.broker and not copy.is_scheduled

@@ -7,9 +7,14 @@ from typing import Any
 
 import msgspec
 
-from rocketmq_emulator.broker.store.appender import MessageToStore
+from rocketmq_emulator.broker.store.appender import MessageToStore, PutRefused, PutStatus
 from rocketmq_emulator.broker.store.delays import ScheduleMessageService
-from rocketmq_emulator.broker.store.put_chain import PutChain, set_delay_level, set_timer
+from rocketmq_emulator.broker.store.put_chain import (
+    PutChain,
+    needs_replicas,
+    set_delay_level,
+    set_timer,
+)
 from rocketmq_emulator.broker.store.store import Store
 from rocketmq_emulator.broker.store.timer_messages import TimerMessageStore
 from rocketmq_emulator.disk.memory import MemoryDisk, MemorySegment
@@ -134,6 +139,12 @@ class Rig:
     def reopened(self) -> Rig:
         """A new store on the same disk, as after a restart."""
         return Rig(self.disk, **msgspec.structs.asdict(self.config))
+
+
+def refuse_for_lack_of_replicas(message: MessageToStore) -> None:
+    """The ``check_replicas`` of a store whose sync-state set is too small."""
+    if needs_replicas(message):
+        raise PutRefused(PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH, "one replica is in sync")
 
 
 def a_message(body: bytes = b"hello", properties: str = "", **changes: Any) -> MessageToStore:

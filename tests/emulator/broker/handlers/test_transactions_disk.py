@@ -9,11 +9,11 @@ from rocketmq_emulator.disk.memory import MemoryDisk
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.command import RemotingCommand
-from rocketmq_emulator.protocol.flags import TRANSACTION_ROLLBACK
+from rocketmq_emulator.protocol.flags import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from rocketmq_emulator.protocol.messages.properties import properties_text
 from rocketmq_emulator.protocol.requests.sending import SendMessageReply
 from tests.support.broker.bench import Bench, Client
-from tests.support.broker.store_makers import LAST_4, SlowDisk
+from tests.support.broker.store_makers import LAST_4, SlowDisk, refuse_for_lack_of_replicas
 from tests.support.broker.transacting import (
     BOTH,
     INTERVAL_S,
@@ -138,6 +138,24 @@ async def test_a_commit_that_the_disk_refuses_leaves_the_half_message_open() -> 
     bench.broker.puts.put = put  # type: ignore[method-assign]
     await passes(bench, 61)
     assert len(asked(client)) == 1
+
+
+async def test_too_few_replicas_in_sync_refuse_a_commit_whose_message_is_to_wait() -> None:
+    """EndTransactionProcessor.endMessageTransaction sets WAIT before it takes the properties."""
+    async with running(a_bench("5.3.3")) as client:
+        halves = [a_half(client), a_half(client, WAIT="false"), a_half(client)]
+        client.bench.broker.store.check_replicas = refuse_for_lack_of_replicas
+        answers = [
+            end(client, half, commit_or_rollback=how)
+            for half, how in zip(
+                halves,
+                (TRANSACTION_COMMIT, TRANSACTION_COMMIT, TRANSACTION_ROLLBACK),
+                strict=True,
+            )
+        ]
+        assert [each.code for each in answers] == [ResponseCode.SYSTEM_ERROR, 0, 0]
+        assert answers[0].remark == "in-sync replicas not enough"
+        assert bodies(client) == [b"half"]
 
 
 def _refusing(*_: Any) -> Any:

@@ -200,6 +200,7 @@ def test_too_few_replicas_in_sync_refuse_puts_that_wait(count: int, is_taken: bo
         master.store.put_all([a_message(), a_message()], NOW)
     assert master.store.log.end_position == 0
     assert master.put(properties="WAIT\x01false\x02")
+    assert master.store.put(a_message(never_waits=True), NOW)
     master.follow(2)
     with pytest.raises(PutRefused) as refused:
         master.put()

@@ -30,7 +30,13 @@ from rocketmq_emulator.settings.config import BrokerConfig, NetConfig
 from rocketmq_emulator.settings.releases import R_4_9_7
 from rocketmq_emulator.sim.stream import Latency
 from rocketmq_emulator.sim.world import EPOCH_MS, run_virtual
-from tests.support.broker.store_makers import NOW, Rig, TinyDisk, a_message
+from tests.support.broker.store_makers import (
+    NOW,
+    Rig,
+    TinyDisk,
+    a_message,
+    refuse_for_lack_of_replicas,
+)
 
 LEVEL_1 = "DELAY\x011"
 HOUR_MS = 3_600_000
@@ -239,6 +245,17 @@ def test_a_delivery_waits_for_files_that_can_be_opened() -> None:
     assert run_until(rig, NOW + 60_000, NOW + 1_500) == [NOW + 1_600]
     assert [body[0] for body in rig.bodies(2)] == [0, 1]
     assert rig.facts_of(DelayedMessageDropped) == []
+
+
+def test_too_few_replicas_in_sync_refuse_no_delivery() -> None:
+    """The producer need not wait for it: ScheduleMessageService.messageTimeUp sets WAIT=false."""
+    rig = Rig()
+    a_delayed(rig)
+    rig.store.check_replicas = refuse_for_lack_of_replicas
+    with pytest.raises(PutRefused):
+        a_delayed(rig)
+    run_until(rig, NOW + 60_000)
+    assert rig.bodies(2) == [b"late"]
 
 
 def test_a_delivery_that_is_refused_for_good_is_dropped_with_a_fact_and_others_go_on() -> None:

@@ -29,7 +29,13 @@ from rocketmq_emulator.protocol.messages.names import (
 )
 from rocketmq_emulator.protocol.messages.properties import properties_text
 from rocketmq_emulator.protocol.messages.records import decode_records
-from tests.support.broker.store_makers import LAST_4, LAST_5, NOW, a_message
+from tests.support.broker.store_makers import (
+    LAST_4,
+    LAST_5,
+    NOW,
+    a_message,
+    refuse_for_lack_of_replicas,
+)
 from tests.support.broker.transaction_rigs import (
     BOTH,
     HOUR,
@@ -65,6 +71,24 @@ def test_a_half_message_with_a_delay_waits_for_the_delay_and_is_dropped_then() -
     assert waiting.property_map()["REAL_TOPIC"] == TRANS_HALF_TOPIC
     rig.delays.deliver_due(NOW + MINUTE)
     assert rig.messages(topic=TRANS_HALF_TOPIC) == []
+
+
+@BOTH
+def test_too_few_replicas_in_sync_stop_neither_ops_nor_checks(release: str) -> None:
+    """A broker stores these itself, with WAIT=false: TransactionalMessageBridge."""
+    rig = TransactionRig(release=release, transaction_checks_max=1)
+    ended = rig.half("K1")
+    rig.half("K2")
+    rig.store.check_replicas = refuse_for_lack_of_replicas
+    with pytest.raises(PutRefused):
+        rig.half("K3")
+    rig.transactions.ended(ended, NOW)
+    rig.run(NOW + 10 * MINUTE)
+    assert [key for key, _ in rig.asked] == ["K2"]
+    assert b"".join(rig.ops()).startswith(b"0")
+    (given_up,) = rig.facts_of(TransactionGivenUp)
+    assert given_up.uniq_key == "K2"
+    assert len(rig.messages(topic=TRANS_CHECK_MAX_TIME_TOPIC)) == 1
 
 
 # Ops ------------------------------------------------------------------------------------
