@@ -6,8 +6,10 @@ its own, which may be older; the first pull may ask the master again.
 
 A master that lost the end of its log with its power writes other messages at the same offsets, and
 its slave keeps the old ones (``replicas``).  A group that reads from such a slave gets these, and
-passes the master's messages at their offsets, which it never gets.  RocketMQ compares no logs, so
-they are not owed, and counted.
+passes the master's messages at their offsets, which it never gets.  So it does if its filter takes
+none of the old ones: the answer only names the next offset.  RocketMQ compares no logs, so these
+messages are not owed, and counted.  Of a broadcasting group that is the member that has pulled.
+Upstream: PullMessageProcessor (NO_MATCHED_MESSAGE), DefaultMQPushConsumerImpl.pullMessage.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from rocketmq_emulator.checks.state.cluster_state import ClusterState
 from rocketmq_emulator.checks.state.queue_claims import QueueClaim
 from rocketmq_emulator.checks.state.queue_records import QueueReading, QueueRecords
 from rocketmq_emulator.checks.state.violation import Table
-from rocketmq_emulator.facts import PullAnswered, Queue, QueuesLocked
+from rocketmq_emulator.facts import MemberJoined, PullAnswered, Queue, QueuesLocked
 from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.protocol.codes import ResponseCode
 
 OTHER_LOG = "other log"  # QueueReading.excused
 
@@ -32,10 +35,19 @@ class SlaveReads:
         self._queues = queues
         # By group and queue, then client: when a slave last gave it the lock of the queue.
         self._locked_us: dict[tuple[str, Queue], dict[str, int]] = {}
+        self._clients: dict[tuple[str, str, str], str] = {}  # of slaves, by group and address
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
-        return {PullAnswered: self._answered, QueuesLocked: self._locked}
+        return {
+            MemberJoined: self._joined,
+            PullAnswered: self._answered,
+            QueuesLocked: self._locked,
+        }
+
+    def _joined(self, fact: MemberJoined, entry: Entry) -> None:
+        if entry.node in self._cluster.replicas.slaves:
+            self._clients[entry.node, fact.group, fact.peer] = fact.client
 
     def _locked(self, fact: QueuesLocked, entry: Entry) -> None:
         for queue in fact.granted:
@@ -44,18 +56,22 @@ class SlaveReads:
                 known[fact.client] = entry.mono_us
 
     def _answered(self, fact: PullAnswered, entry: Entry) -> None:
-        if not fact.message_count:
-            return
         if entry.node == fact.queue.broker:
-            if self._cluster.replicas.slaves or self._locked_us:
+            if fact.message_count and (self._cluster.replicas.slaves or self._locked_us):
                 self._answered_at_master(fact)
             return
+        if fact.message_count or fact.response_code == ResponseCode.PULL_RETRY_IMMEDIATELY:
+            self._answered_at_slave(fact, entry)
+
+    def _answered_at_slave(self, fact: PullAnswered, entry: Entry) -> None:
         slave = self._cluster.replicas.slaves.get(entry.node)
         records = self._queues.get(fact.queue)
         for reading in () if records is None else records.readings:
             if reading.reader.partition("@")[0] != fact.group:
                 continue
-            if fact.group in self._cluster.orderly:
+            if not self._is_of(reading, fact, entry.node):
+                continue
+            if fact.message_count and fact.group in self._cluster.orderly:
                 for claim in reading.claims.values():
                     _begins_again(claim, fact.offset)
             if slave is not None and slave.differs_from is not None:
@@ -63,6 +79,13 @@ class SlaveReads:
                 for offset in _others(reading, offsets, slave.differs_from):
                     reading.of_other_logs.add(offset)
                     reading.excuse(offset, offset + 1, OTHER_LOG)
+
+    def _is_of(self, reading: QueueReading, fact: PullAnswered, slave: str) -> bool:
+        """Whether the pull is of this reader: of members that broadcast, the one that asked."""
+        node = reading.reader.partition("@")[2]
+        client = self._clients.get((slave, fact.group, fact.peer))
+        consumer = self._cluster.consumer(fact.group, node)
+        return not node or client is None or consumer is None or consumer.started.client == client
 
     def _answered_at_master(self, fact: PullAnswered) -> None:
         records = self._queues.get(fact.queue)

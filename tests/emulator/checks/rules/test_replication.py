@@ -42,6 +42,8 @@ from tests.support.checks.small_journals import (
     Q0,
     RECORD_BYTES,
     AJournal,
+    a_member,
+    client_of,
     objections,
 )
 
@@ -307,6 +309,31 @@ def test_tags_of_a_message_of_another_log_are_not_those_of_the_masters() -> None
     assert given(SLAVE) == []
     assert len(given(MASTER)) == 1
     assert len(given(SLAVE, MASTER)) == 1
+
+
+def test_a_member_whose_filter_takes_none_of_another_log_passes_the_masters_messages() -> None:
+    """An answer without a message that it wants names the next offset; ONE pulls, TWO does not."""
+    one, two = "billing-1", "billing-2"
+
+    def left(node: str, code: int = 20, behind: int = 2) -> list[float]:
+        journal = a_journal()
+        for name, peer in ((one, PEER), (two, "10.0.0.8:1")):
+            journal.consumer(name, broadcast=True, expressions=("TagA",))
+            for broker in (MASTER, SLAVE):
+                journal.note(broker, a_member(client_of(name), peer))
+            journal.claimed(name, Q0, offsets=(0,))
+        journal.sent(0, tags="TagA").stored(1, tags="TagB").copied(2, 2)
+        journal.consumed(one, 0).consumed(two, 0)
+        journal.loses_power(kept=1, end=2).recovers(1).sent(1, key="new", tags="TagA")
+        for name in (one, two):
+            journal.released(name, Q0).claimed(name, Q0, offsets=(1,))
+        journal.note(node, PullAnswered("billing", Q0, 1, code, 0, behind, PEER, 0))
+        journal.at_s(400).ends()
+        metrics = journal.judged().metrics
+        return [metrics["stuck.billing"], metrics["backlog.billing"]]
+
+    assert left(SLAVE) == [1, 1]  # TWO has it still to come
+    assert left(MASTER) == left(SLAVE, 21) == left(SLAVE, 19, 1) == [2, 2]
 
 
 # Offsets -----------------------------------------------------------------------------------
