@@ -24,7 +24,14 @@ from rocketmq_emulator.facts import (
 from rocketmq_emulator.protocol.fields import BadFields
 from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketmq_emulator.protocol.messages.properties import decode_properties
-from tests.support.broker.store_makers import LAST_5, NOW, Rig, TinyDisk, a_message
+from tests.support.broker.store_makers import (
+    LAST_5,
+    NOW,
+    Rig,
+    TinyDisk,
+    a_message,
+    refuse_for_lack_of_replicas,
+)
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 DAYS_3_S = 259_200
@@ -404,6 +411,18 @@ def test_a_broker_that_retries_until_it_succeeds_drops_nothing(how: dict[str, An
     disk.bytes_max = None
     run_until(rig, NOW + 90_000, NOW + 60_000)
     assert rig.bodies(2) == [bytes(3_000)]
+
+
+def test_too_few_replicas_in_sync_refuse_neither_a_roll_nor_a_delivery() -> None:
+    """TimerMessageStore.convertMessage sets WAIT=false for both."""
+    rig = a_rig()
+    a_timed(rig, at(NOW + 60 * HOUR_MS))
+    rig.store.check_replicas = refuse_for_lack_of_replicas
+    with pytest.raises(PutRefused):
+        a_timed(rig, at(NOW + 5_000))
+    run_until(rig, NOW + 60 * HOUR_MS)
+    assert len(rig.facts_of(TimerMessageRolled)) == 1
+    assert delivered_at(rig) == {b"later": NOW + 60 * HOUR_MS}
 
 
 def test_what_the_log_no_longer_has_is_dropped_with_a_fact() -> None:
