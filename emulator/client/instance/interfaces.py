@@ -87,8 +87,11 @@ class RegisteredProducer(Protocol):
 class InnerProducer(RegisteredProducer, Protocol):
     """The producer that every instance has, for messages that its consumers publish."""
 
-    async def send(self, message: Message) -> object:
-        """Store *message*, with retries.  Raises ``SendError``, ``Misuse``."""
+    async def send(self, message: Message, *, worker: int = 0) -> object:
+        """Store *message*, with retries, as the thread *worker*: each has its own round robin.
+
+        Raises ``SendError``, ``Misuse``.
+        """
         ...
 
 

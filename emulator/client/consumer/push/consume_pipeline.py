@@ -66,7 +66,7 @@ class ConsumePipeline(GroupMembership):
             member, strategy, self._ownership, self._queues_changed, dispatch
         )
         super().__init__(member, rebalance, "CONSUME_PASSIVELY")
-        send_back = SendBack(member)
+        send_back = SendBack(member, member.config.consume_threads_max)
         self._service: ConsumeOrderly | ConsumeConcurrently
         if self._ownership is not None:
             locks = self._ownership.locks

@@ -4,7 +4,12 @@ The message's broker makes the copy from its own log.  If it cannot be reached, 
 master, the consumer publishes the copy itself, to any broker, through its instance's inner
 producer.  If that fails too, the caller keeps the message and consumes it again.
 
-Upstream: DefaultMQPushConsumerImpl.sendMessageBack.
+The idle threads of upstream's pools take turns, and each has its own round robin of the producer's
+queues.  So a broker that stays silent does not get every try: with two brokers, one round robin
+would choose it again, as the try that found no time left has stepped it too.
+
+Upstream: DefaultMQPushConsumerImpl.sendMessageBack, ConsumeMessageOrderlyService.sendMessageBack,
+ThreadLocalIndex.
 """
 
 from __future__ import annotations
@@ -23,10 +28,12 @@ if TYPE_CHECKING:
 
 
 class SendBack:
-    """Sends one consumer's messages back."""
+    """Sends one consumer's messages back, from *threads* threads that take turns."""
 
-    def __init__(self, member: PushMember | PullMember) -> None:
+    def __init__(self, member: PushMember | PullMember, threads: int = 1) -> None:
         self._member = member
+        self._threads = threads
+        self._turn = 0
 
     async def send_back(self, message: MessageExt, queue: MessageQueue, delay_level: int) -> bool:
         """Send back, or publish a copy; True if it was stored.
@@ -67,7 +74,8 @@ class SendBack:
             flag=message.flag,
             properties=self._properties(message, delay_level, reconsume_times),
         )
-        await self._member.instance.inner_producer.send(copy)
+        self._turn = (self._turn + 1) % self._threads
+        await self._member.instance.inner_producer.send(copy, worker=self._turn)
 
     def _properties(
         self, message: MessageExt, delay_level: int, reconsume_times: int

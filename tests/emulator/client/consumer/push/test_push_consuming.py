@@ -12,6 +12,7 @@ from rocketmq_emulator.facts import MessageConsumed
 from rocketmq_emulator.net.results import Reply
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.messages.properties import CONSUME_START_TIME, RETRY_TOPIC
+from tests.support.client.client_cluster import SILENT
 from tests.support.client.pulled_broker import BACK, LOCK, a_queue, in_group
 
 REFUSED = Reply(code=ResponseCode.SYSTEM_ERROR, remark="as scripted")
@@ -282,6 +283,27 @@ def test_an_orderly_message_that_failed_too_often_is_published_and_skipped() -> 
     ((_, request, _),) = broker.sends
     assert (request.topic, request.reconsume_times) == ("%RETRY%cg", 2)
     assert broker.offsets["T", 0] == 1
+
+
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_a_copy_that_a_silent_broker_does_not_acknowledge_is_soon_sent_to_another(seed) -> None:
+    """Each try is another thread's; one round robin would choose the silent broker each time."""
+
+    async def main(cluster, broker):
+        broker.offsets["T", 0] = 0
+        broker.store(1)
+        broker.always = SILENT
+        other = await cluster.add_broker("broker-b")
+        routes_retries(broker)
+        listener = Log(ConsumeResult.SUSPEND)
+        settings = {"orderly": True, "reconsume_times_max": 0}
+        async with cluster.process() as app, cluster.a_consumer(app, listener, **settings):
+            await trio.sleep(60)
+        return len(broker.sends), len(other.sends)
+
+    to_silent, to_other = in_group(main, seed=seed)
+    assert to_other == 1
+    assert to_silent < 10
 
 
 def test_without_auto_commit_the_offset_waits_for_the_listeners_commit() -> None:
