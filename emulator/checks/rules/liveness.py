@@ -66,8 +66,8 @@ class LivenessReturns(Checker):
             "the same, where some route lacks a group's topic at a broker, or a slave that may "
             "act has another log than its master, or an elected master an older topic, or a "
             "broker stores nothing as its slave can copy nothing: a master that starts again "
-            "begins its epoch anew, or the pull after a seek failed, and the member commits the "
-            "offset of the seek",
+            "begins its epoch anew, or has less log than the slave after a loss of power; or the "
+            "pull after a seek failed, and the member commits the offset of the seek",
         ),
     )
     needs = (ConsumerStarted,)
@@ -122,15 +122,19 @@ class LivenessReturns(Checker):
         )
 
     def _stores_nothing(self) -> bool:
-        """Whether a sync-state set stays too small, as a slave has no epoch of its master.
+        """Whether a sync-state set stays too small, as a slave can copy nothing, for good.
 
+        It has no epoch of its master, or more log: both lost their power, and the epochs of the
+        master reach beyond the end of its log, so that the slave truncates nothing.
         Upstream: AutoSwitchHAService.changeToMaster replaces an epoch by one that begins at the
-        end of the log; AutoSwitchHAClient.doTruncate finds no common one, for good.
+        end of the log; AutoSwitchHAClient.doTruncate finds no common one, or, with
+        EpochFileCache.findConsistentPoint, one beyond the master's log.
         """
         now_us = self.cluster.now_us
         return any(
-            slave.is_foreign and self.cluster.stores_nothing(slave.master, now_us)
-            for slave in self.cluster.replicas.slaves.values()
+            self.cluster.stores_nothing(master.node, now_us)
+            and (master.is_behind or any(slave.is_foreign for slave in master.slaves.values()))
+            for master in self.cluster.replicas.masters.values()
         )
 
     def _check_reading(self, group: str, reading: QueueReading) -> None:

@@ -115,6 +115,14 @@ class MasterLog(msgspec.Struct):
         slaves = self.slaves.values()
         return min((min(slave.common_end, slave.flushed) for slave in slaves), default=0)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether a slave that has more log is connected: it is sent heartbeats only.
+
+        Upstream: AutoSwitchHAConnection's writer, which finds no bytes at that position.
+        """
+        return bool(self.connected) and self.reported_beyond > self.end
+
     def cut(self, end: int, at_us: int) -> None:
         """The log ends at *end* now; slaves that have more have another log from there on."""
         if end < self.end:

@@ -5,7 +5,10 @@ broker-a is the master; its slave broker-a-1 has the beginning of its log, and i
 
 from __future__ import annotations
 
-from typing import Self
+import json
+from typing import Any, Self
+
+import pytest
 
 from rocketmq_emulator.facts import (
     BrokerRoleChanged,
@@ -16,6 +19,7 @@ from rocketmq_emulator.facts import (
     LogRecovered,
     LogTruncated,
     MasterConnected,
+    MasterDisconnected,
     MessageStored,
     MetadataSynced,
     NodeStarted,
@@ -23,12 +27,15 @@ from rocketmq_emulator.facts import (
     PowerLost,
     PullAnswered,
     Queue,
+    RunEnded,
     SlaveConnected,
     StoreOpened,
+    SyncStateSetChanged,
     TransactionAnswered,
     TransactionChecked,
     TransactionEnded,
 )
+from rocketmq_emulator.facts.replication import NO_COMMON_EPOCH
 from tests.support.checks.small_journals import (
     PEER,
     Q0,
@@ -455,3 +462,44 @@ def waits_at_the_end(*, lost: int) -> list[str]:
 def test_a_slave_that_loses_its_power_may_be_elected_without_what_its_master_flushed() -> None:
     assert waits_at_the_end(lost=1) == []
     assert len(waits_at_the_end(lost=0)) == 1  # it has the message, and never delivers it
+
+
+# A set that stays too small ---------------------------------------------------------------------
+
+
+def a_master_alone_in_its_set(least: int, *, slave_has: int, joins: bool = False) -> AJournal:
+    """It stores nothing unless its set has *least* members; its slave has so many bytes."""
+    settings = {"min_in_sync_replicas": least}
+    plan = json.dumps({"cluster": {"broker_settings": settings, "slaves": 1}})
+    journal = AJournal().runs(plan, release=RELEASE).store().consumer("billing-1")
+    journal.note("broker-a", BrokerRoleChanged("master", 1, "10.0.0.6:10911", 1)).sent(0)
+    journal.note("controller-a", SyncStateSetChanged("broker-a", (1,), 2))
+    journal.note("broker-a", SlaveConnected("10.0.0.7:1", slave_has, slave_has))
+    if joins:
+        journal.note("controller-a", SyncStateSetChanged("broker-a", (1, 2), 3))
+    return journal
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "is_excused"),
+    [
+        ({}, True),
+        ({"slave_has": RECORD_BYTES}, False),  # it can go on, and has to join the set
+        ({"joins": True}, False),
+        ({"least": 1}, False),
+    ],
+)
+def test_a_broker_never_rests_if_its_only_slave_has_more_log_and_its_set_is_too_small(
+    otherwise: dict[str, Any], *, is_excused: bool
+) -> None:
+    """Upstream: the slave truncates nothing, and gets nothing; so the set never grows."""
+    journal = a_master_alone_in_its_set(**{"least": 2, "slave_has": 9 * RECORD_BYTES, **otherwise})
+    metrics = journal.note("world", RunEnded("finished", "not quiet")).judged().metrics
+    assert (metrics["unrest"], metrics["excused_unrest"]) == (not is_excused, is_excused)
+
+
+def test_a_broker_never_rests_if_its_only_slave_has_none_of_its_epochs() -> None:
+    journal = a_master_alone_in_its_set(2, slave_has=0)
+    journal.note("broker-a-1", MasterDisconnected("10.0.0.6:10912", NO_COMMON_EPOCH))
+    metrics = journal.note("world", RunEnded("finished", "not quiet")).judged().metrics
+    assert (metrics["unrest"], metrics["excused_unrest"]) == (0, 1)
