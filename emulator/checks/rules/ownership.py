@@ -392,10 +392,11 @@ class OneOwner(Checker):
     def _needs_owner(self, queue: Queue, span: OwnerSpan) -> bool:
         """Whether its broker runs and has the queue, as far as is known, and all routes have it.
 
-        A queue that never had an owner may be gone if the topic's settings were lost.
+        A queue that never had an owner may be gone if the topic's settings were lost, any if an
+        elected master may have an older topic.
         """
         topics = self.cluster.topics
-        if topics.is_partial(queue):
+        if topics.is_partial(queue) or topics.has_lost(queue):
             return False
         if not span.last_owner and not topics.is_sure(queue.topic, queue.broker):
             return False

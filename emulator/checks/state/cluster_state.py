@@ -398,7 +398,7 @@ class ClusterState(Disturbances):
 
     def _synced(self, fact: MetadataSynced, entry: Entry) -> None:
         if fact.table == TOPICS_TABLE and self.replicas.may_be_elected(entry.node):
-            self.topics.copied(entry.node, name_of(entry.node))
+            self.topics.copied(entry.node, name_of(entry.node), entry.mono_us)
 
     def _run_ended(self, fact: RunEnded, entry: Entry) -> None:
         self.run_ended = fact

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.checks.state.disturbances import Span
 
 
+COPY_US_MAX = 3_000_000  # of a slave's call for the topics: its reply is older than its end
 SETTING = "brokerPermission="
 TOPICS = "topics.json"
 Topics: TypeAlias = dict[str, TopicCreated | TopicChanged]  # by name
@@ -71,7 +72,12 @@ class TopicTable:
         self._copies: dict[str, Topics] = {}  # by slave that may be elected: its own topics
         self._older: set[tuple[str, str]] = set()  # topic, broker: an older one, by an election
         self._copies_lost: set[str] = set()  # slaves that may have lost them with the power
-        self._maybe_gone: set[tuple[str, str]] = set()  # topic, broker: elected then
+        # By slave: queues that its topics have at least, if they changed during the copy.
+        self._copies_unsure: dict[str, dict[str, int]] = {}
+        # By topic and broker: queues before its last change, and when that was.
+        self._before: dict[tuple[str, str], tuple[int, int]] = {}
+        # By topic and broker: queues that a master has at least whose slave was elected then.
+        self._maybe_fewer: dict[tuple[str, str], int] = {}
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -121,7 +127,7 @@ class TopicTable:
     def has_lost(self, queue: Queue) -> bool:
         """Whether an elected master has an older topic, without this queue, or may have none."""
         place = queue.topic, queue.broker
-        if place in self._maybe_gone:
+        if queue.queue_id >= self._maybe_fewer.get(place, queue.queue_id + 1):
             return True
         if place not in self._older:
             return False
@@ -169,7 +175,11 @@ class TopicTable:
         return any(since_us < at_us < until_us for at_us in times)
 
     def is_sure(self, topic: str, broker: str) -> bool:
-        """Whether the topic's settings are as in the facts: none was lost with the power."""
+        """Whether the topic's settings are as in the facts.
+
+        They may be older if they were lost with the power, or by the election of a slave that
+        copied the topics while this one changed.
+        """
         return (topic, broker) not in self._unsure
 
     def readable_count(self, topic: str, broker: str) -> int:
@@ -211,9 +221,20 @@ class TopicTable:
         if before is not None and is_writeable(fact.perm) and not is_writeable(before.perm):
             self._writeable_us[fact.topic, entry.node] = entry.mono_us
         rows[entry.node] = fact
-        self._unsure.discard((fact.topic, entry.node))
-        self._maybe_gone.discard((fact.topic, entry.node))
-        self._unflushed[fact.topic, entry.node] = 0
+        place = fact.topic, entry.node
+        self._note_before(place, before, entry.mono_us)
+        self._unsure.discard(place)
+        self._maybe_fewer.pop(place, None)
+        self._unflushed[place] = 0
+
+    def _note_before(
+        self, place: tuple[str, str], before: TopicCreated | TopicChanged | None, now_us: int
+    ) -> None:
+        """Keep the lowest number of queues that a copy may have which ends soon after *now_us*."""
+        count = 0 if before is None else min(before.read_queue_count, before.write_queue_count)
+        known, changed_us = self._before.get(place, (count, now_us))
+        is_recent = now_us - changed_us <= COPY_US_MAX
+        self._before[place] = min(count, known) if is_recent else count, now_us
 
     # Slaves that may be elected ------------------------------------------------------------
 
@@ -221,10 +242,18 @@ class TopicTable:
         """*slave* has a topic of its own, until its next copy."""
         self._copies.setdefault(slave, {})[fact.topic] = fact
 
-    def copied(self, slave: str, broker: str) -> None:
-        """*slave* has the topics of its master *broker*."""
+    def copied(self, slave: str, broker: str, now_us: int) -> None:
+        """*slave* has the topics of its master *broker*, as they were during the call.
+
+        Upstream: SlaveSynchronize.syncTopicConfig; BrokerOuterAPI.getAllTopicConfig.
+        """
         self._copies[slave] = self._topics_of(broker)
         self._copies_lost.discard(slave)
+        self._copies_unsure[slave] = {
+            topic: count
+            for (topic, owner), (count, changed_us) in self._before.items()
+            if owner == broker and now_us - changed_us <= COPY_US_MAX
+        }
 
     def moved(self, broker: str, elected: str, left: str, now_us: int) -> None:
         """*broker* has the topics of its slave *elected* now, and its own are those of *left*.
@@ -233,14 +262,16 @@ class TopicTable:
         is again as it was, until a tool changes it once more.
         """
         copy, before = self._copies.pop(elected, {}), self._topics_of(broker)
+        unsure = self._copies_unsure.pop(elected, {})
         self._copies[left] = before
         if elected in self._copies_lost:  # ConfigManager.persist does not flush its file
             self._copies_lost.discard(elected)
-            self._maybe_gone |= {(topic, broker) for topic in before}
-            self._unsure |= self._maybe_gone
+            unsure = dict.fromkeys(before, 0)
             copy = before
-        elif copy == before:
+        elif copy == before and not unsure:
             return
+        self._maybe_fewer |= {(topic, broker): count for topic, count in unsure.items()}
+        self._unsure |= {(topic, broker) for topic in unsure}
         self.version += 1
         self._changed_us[broker] = now_us
         self._older |= {(each, broker) for each in before if copy.get(each) != before[each]}

@@ -11,6 +11,7 @@ from typing import Any, Self
 import pytest
 
 from rocketmq_emulator.facts import (
+    BrokerRegistered,
     BrokerRoleChanged,
     DelayedDelivered,
     HalfMessageStored,
@@ -31,6 +32,8 @@ from rocketmq_emulator.facts import (
     SlaveConnected,
     StoreOpened,
     SyncStateSetChanged,
+    TopicChanged,
+    TopicCreated,
     TransactionAnswered,
     TransactionChecked,
     TransactionEnded,
@@ -50,6 +53,7 @@ from tests.support.checks.small_journals import (
 MASTER, SLAVE, MEMBER = "broker-a", "broker-a-1", "billing-1"
 RELEASE = "5.3.3"
 AFTER_10_S = Queue("SCHEDULE_TOPIC_XXXX", MASTER, 2)
+NEW = Queue("orders", MASTER, 2)
 HALF = Queue("RMQ_SYS_TRANS_HALF_TOPIC", MASTER, 0)
 DEAD = Queue("%DLQ%billing", MASTER, 0)
 TIMES_OUT = "FLUSH_SLAVE_TIMEOUT"
@@ -503,3 +507,28 @@ def test_a_broker_never_rests_if_its_only_slave_has_none_of_its_epochs() -> None
     journal.note("broker-a-1", MasterDisconnected("10.0.0.6:10912", NO_COMMON_EPOCH))
     metrics = journal.note("world", RunEnded("finished", "not quiet")).judged().metrics
     assert (metrics["unrest"], metrics["excused_unrest"]) == (0, 1)
+
+
+# Topics -----------------------------------------------------------------------------------------
+
+
+def unowned_and_unrest(*, copied_after_s: float) -> tuple[int, float]:
+    """A topic grows at 100 s; the slave, elected at 200 s, copied the topics *copied_after_s*.
+
+    The member that had the new queue gives it up after the election.
+    """
+    journal = an_election().note(MASTER, TopicCreated("orders", 2, 2, 6, "admin"))
+    journal.consumer(MEMBER).at_s(1).claimed(MEMBER, Q0, Q1).passed(MEMBER, 2, MEMBER)
+    journal.at_s(100)
+    journal.note(MASTER, TopicChanged("orders", 3, 3, 6)).claimed(MEMBER, NEW).sent(0, NEW)
+    journal.at_s(100 + copied_after_s).synced("topics").copied(1)
+    journal.elects().note("namesrv-a", BrokerRegistered("c", MASTER, 0, "", 9, first=True))
+    journal.at_s(230).released(MEMBER, NEW).at_s(330)
+    journal.note("world", RunEnded("finished", "billing has 1 message to consume"))
+    metrics = journal.judged().metrics
+    return round(metrics["unowned_queue_s"]), metrics["unrest"]
+
+
+def test_queues_that_came_while_an_elected_slave_copied_its_topics_need_no_owner() -> None:
+    assert unowned_and_unrest(copied_after_s=2) == (0, 0)
+    assert unowned_and_unrest(copied_after_s=4) == (100, 1)
