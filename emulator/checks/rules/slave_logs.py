@@ -2,6 +2,10 @@
 
 Each log has the ends of its messages singly, until all slaves have them; a slave counts what it
 copies, so that the two numbers can be compared at any position.
+
+After a loss of power a master's epochs may reach beyond the end of its log.  A slave with more log
+truncates nothing then, and its log differs for good once the master has grown past its end.
+Upstream: EpochFileCache.findConsistentPoint, which takes an epoch to end where the next begins.
 """
 
 from __future__ import annotations
@@ -10,12 +14,15 @@ from bisect import bisect_right
 
 import msgspec
 
+from rocketmq_emulator.checks.state.broker_roles import name_of
 from rocketmq_emulator.checks.state.checker import Checker, CheckerContext, Metric, key_of
 from rocketmq_emulator.checks.state.replicas import MasterLog, SlaveLog
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
     BrokerReset,
     BrokerRoleChanged,
+    EpochBegun,
+    EpochsCompared,
     LogCopied,
     LogRecovered,
     LogTruncated,
@@ -53,6 +60,8 @@ class SlaveLogsAgree(Checker):
         self._ends: dict[str, _LogEnds] = {}  # by node: where each message of its log ends
         self._copies: dict[str, _Copy] = {}
         self._differing: set[str] = set()  # slaves of which it was reported
+        self._starts: dict[tuple[str, int], int] = {}  # by broker name and epoch: its position
+        self._untruncated: set[str] = set()  # slaves whose master's epochs hide the difference
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -62,6 +71,8 @@ class SlaveLogsAgree(Checker):
             MasterConnected: self._connected,
             LogRecovered: self._recovered,
             LogTruncated: self._truncated,
+            EpochBegun: self._epoch_began,
+            EpochsCompared: self._epochs_compared,
             BrokerRoleChanged: self._role_changed,
             PowerLost: self._power_lost,
             BrokerReset: self._reset,
@@ -118,13 +129,25 @@ class SlaveLogsAgree(Checker):
 
         Upstream: AutoSwitchHAClient.doTruncate.
         """
-        if slave.node not in self._differing:
+        if slave.node not in self._differing | self._untruncated:
             self._differing.add(slave.node)
             self.report_violation(
                 f"{slave.node} appended bytes of its master at {fact.position:,}; from byte "
                 f"{slave.differs_from:,} on its log is not its master's, and was not truncated",
                 entry,
             )
+
+    def _epoch_began(self, fact: EpochBegun, entry: Entry) -> None:
+        self._starts[name_of(entry.node), fact.epoch] = fact.position
+
+    def _epochs_compared(self, fact: EpochsCompared, entry: Entry) -> None:
+        """Note a slave whose log ends before the epoch after the last common one begins."""
+        self._untruncated.discard(entry.node)
+        common = max(set(fact.epochs) & set(fact.master_epochs), default=0)
+        later = min((each for each in fact.master_epochs if each > common), default=0)
+        start = self._starts.get((name_of(entry.node), later), 0)
+        if common and later and start >= fact.position:
+            self._untruncated.add(entry.node)
 
     def _measure(self, node: str, count: int) -> None:
         known = self.measured.get(f"other_log_bytes.{node}", 0.0)

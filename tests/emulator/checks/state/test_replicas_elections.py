@@ -14,6 +14,8 @@ from rocketmq_emulator.facts import (
     BrokerRegistered,
     BrokerRoleChanged,
     DelayedDelivered,
+    EpochBegun,
+    EpochsCompared,
     HalfMessageStored,
     LogCopied,
     LogFlushed,
@@ -532,3 +534,33 @@ def unowned_and_unrest(*, copied_after_s: float) -> tuple[int, float]:
 def test_queues_that_came_while_an_elected_slave_copied_its_topics_need_no_owner() -> None:
     assert unowned_and_unrest(copied_after_s=2) == (0, 0)
     assert unowned_and_unrest(copied_after_s=4) == (100, 1)
+
+
+# Epochs beyond the end of a log -----------------------------------------------------------------
+
+
+def grown_past_its_slave(*, epoch_start: int, again: bool = False) -> list[str]:
+    """The elected master lost the second of two records, with its power, that its slave has.
+
+    The slave compares epochs before the master stores more and, if *again*, after it, too.
+    """
+    journal = an_election().note(MASTER, EpochBegun(1, 0)).stored(0, key="a").stored(1, key="b")
+    journal.copied(2).elects().note(SLAVE, EpochBegun(2, epoch_start))
+    journal.note(SLAVE, PowerLost(0, RECORD_BYTES, 2 * RECORD_BYTES, ()))
+    journal.note(SLAVE, LogRecovered(1, 0, RECORD_BYTES)).takes_role(SLAVE, "master", 2)
+    journal.takes_role(MASTER, "slave", 2)
+    ends = 2 * RECORD_BYTES, RECORD_BYTES
+    journal.note(MASTER, MasterConnected("10.0.0.1:10912", ends[0]))
+    journal.note(MASTER, EpochsCompared("10.0.0.1:10912", *ends, (1,), (1, 2)))
+    journal.stored_by(SLAVE, 1, Q0, "c", at=1).stored_by(SLAVE, 2, Q0, "d", at=2)
+    if again:
+        ends = 2 * RECORD_BYTES, 3 * RECORD_BYTES
+        journal.note(MASTER, EpochsCompared("10.0.0.1:10912", *ends, (1,), (1, 2)))
+    return found(journal.note(MASTER, LogCopied(3 * RECORD_BYTES, RECORD_BYTES, 1)), "slave_logs")
+
+
+def test_a_slave_truncates_nothing_if_its_master_s_next_epoch_begins_behind_both_logs() -> None:
+    """Upstream: EpochFileCache.findConsistentPoint."""
+    assert grown_past_its_slave(epoch_start=2 * RECORD_BYTES) == []
+    assert grown_past_its_slave(epoch_start=2 * RECORD_BYTES, again=True) == []
+    assert len(grown_past_its_slave(epoch_start=RECORD_BYTES)) == 1
