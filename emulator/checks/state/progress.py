@@ -419,6 +419,7 @@ class Progress:
         reader = self.reader(fact.group, entry.node)
         reading = self.reading_of(reader, fact.queue, fact.offset)
         self._go_to(reading, fact.offset, entry, entry.node)
+        reading.seeks(fact.offset, entry.mono_us, entry.node)
 
     def _go_to(self, reading: QueueReading, offset: int, entry: Entry, node: str = "") -> None:
         """A tool or a seek moved the offset: messages between are skipped, or delivered again."""

@@ -29,10 +29,10 @@ class QueueClaim:
         "ended_us",
         "given",
         "in_flight",
-        "moved_to",
         "node",
         "raised_to",
         "seek_offset",
+        "sought",
         "start",
         "to_redeliver",
         "why",
@@ -59,7 +59,7 @@ class QueueClaim:
         # From where to where a lite pull member had pulled, and not polled, when its offset was
         # corrected: these come once from its cache, and once again.
         self.cached = (0, 0)
-        self.moved_to: int | None = None  # the last of these offsets
+        self.sought: tuple[int, int] | None = None  # its last seek: the offset, and when
         # A pull of an earlier claim of this member found nothing there: it commits that, once.
         self.raised_to: int | None = None
         self.ended_us: int | None = None
@@ -81,7 +81,6 @@ class QueueClaim:
         self.start = min(self.start, offset)
         self.given.cut(offset)
         self.committed, self.why, self.cached = None, why, (0, 0)
-        self.moved_to = offset
         self.seek_offset = offset if self.seek_offset is None else min(offset, self.seek_offset)
 
     def cause_of_repeat(self, offset: int, holds: Iterable[QueueClaim]) -> str:

@@ -346,14 +346,15 @@ class QueueReading:
     def has_lost_seek(self) -> bool:
         """Whether the owner sought an offset, and its next pull failed: it goes on where it was.
 
-        It commits the offset of the seek until it consumes a message.  Upstream:
-        DefaultLitePullConsumerImpl.nextPullOffset, which forgets the seek before the pull.
+        It commits the offset of the seek until it consumes a message, also if its pulls are
+        corrected.  Upstream: DefaultLitePullConsumerImpl.nextPullOffset, which forgets the seek
+        before the pull; a correction changes only the offset of the next pull.
         """
         hold, refused = self.claims.get(self.owner), self.refused_pull
-        if hold is None or hold.ended_us is not None or refused is None:
+        if hold is None or hold.ended_us is not None or hold.sought is None or refused is None:
             return False
-        is_sought = hold.moved_to is not None and hold.moved_to == self.committed
-        return is_sought and refused.mono_us > self.consumed_us
+        offset, sought_us = hold.sought
+        return offset == self.committed and refused.mono_us > max(self.consumed_us, sought_us)
 
     def was_forgotten(self, offset: int) -> bool:
         """Whether a lost seek leaves the owner behind the message, which it will not pull.
@@ -424,6 +425,11 @@ class QueueReading:
             return ""
         hold = self.claims[node]
         return hold.cause_of_repeat(offset, self.claims.values())
+
+    def seeks(self, offset: int, now_us: int, node: str) -> None:
+        """*node* seeks *offset*: its next pull, if it succeeds, is from there."""
+        if (hold := self.claims.get(node)) is not None:
+            hold.sought = offset, now_us
 
     def move_to(self, offset: int, why: str, now_us: int, node: str = "") -> None:
         """*node*, or every member, continues at *offset* (a tool, ``seek``, a repair)."""

@@ -303,7 +303,7 @@ def test_a_former_owner_may_commit_beyond_a_lost_place_that_its_successor_reads(
 
 
 def test_a_member_whose_pull_fails_after_a_seek_commits_the_offset_of_the_seek() -> None:
-    def stays(*, fails: bool, consumes: bool = False) -> list[str]:
+    def stays(*, fails: bool, consumes: bool = False, repaired: bool = False) -> list[str]:
         journal = AJournal().runs().store().consumer("billing-1", consumer_kind="lite_pull")
         journal.sent(0).sent(1).sent(2).claimed("billing-1", Q0, offsets=(0,)).pulled(0, 3)
         for offset in range(3):
@@ -313,8 +313,11 @@ def test_a_member_whose_pull_fails_after_a_seek_commits_the_offset_of_the_seek()
             journal.at_s(11).note("billing-1", PullFailed("billing", Q0, "busy"))
         if consumes:
             journal.at_s(12).consumed("billing-1", 1)
+        if repaired:  # its next pull is from an offset that the broker has lost
+            journal.at_s(13).note("billing-1", OffsetRepaired("billing", Q0, 3, 2))
         journal.at_s(15).committed(1)
         return objections(journal.at_s(60).ends().judged(), "commits")
 
-    assert stays(fails=True) == []
+    assert stays(fails=True) == stays(fails=True, repaired=True) == []
+    assert len(stays(fails=False, repaired=True)) == 1
     assert len(stays(fails=False)) == len(stays(fails=True, consumes=True)) == 1
