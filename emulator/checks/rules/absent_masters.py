@@ -30,6 +30,7 @@ from rocketmq_emulator.facts import (
     NodePaused,
     NodeResumed,
     NodeStarted,
+    NodeStopped,
     OffsetCommitted,
     PowerLost,
     PullAnswered,
@@ -136,6 +137,7 @@ class OffsetsAreCopied(Checker):
         self._commits: dict[str, dict[GroupQueue, list[_CommittedOffset]]] = {}  # by master
         self._copied: dict[str, dict[GroupQueue, int]] = {}  # by slave
         self._dead_us: dict[str, int] = {}  # by node: since when
+        self._stopped: set[str] = set()  # nodes that wrote all offsets at their end
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -145,6 +147,7 @@ class OffsetsAreCopied(Checker):
             MetadataSynced: self._synced,
             QueuesClaimed: self._claimed,
             NodeStarted: self._started,
+            NodeStopped: self._is_stopped,
             NodeKilled: self._killed,
             FaultBegan: self._fault_began,
             PowerLost: self._power_lost,
@@ -176,7 +179,7 @@ class OffsetsAreCopied(Checker):
         slave = self.cluster.replicas.slaves.get(entry.node)
         if slave is None or fact.table != CONSUMER_OFFSETS_TABLE:
             return
-        own = self._copied.setdefault(entry.node, {})
+        own = self._copied[entry.node] = {}
         since_us = entry.mono_us - CALL_US_MAX
         for place, commits in self._commits.get(slave.master, {}).items():
             before = [each.offset for each in commits if each.at_us < since_us]
@@ -214,7 +217,18 @@ class OffsetsAreCopied(Checker):
             )
 
     def _started(self, fact: NodeStarted, entry: Entry) -> None:
+        """A process that was killed leaves the offsets that it wrote last, every 5 s.
+
+        Which ones is known when the group commits again.
+        Upstream: BrokerController.initializeBrokerScheduledTasks.
+        """
         self._dead_us.pop(entry.node, None)
+        if entry.node not in self._stopped:
+            self._commits.pop(entry.node, None)
+        self._stopped.discard(entry.node)
+
+    def _is_stopped(self, fact: NodeStopped, entry: Entry) -> None:
+        self._stopped.add(entry.node)
 
     def _killed(self, fact: NodeKilled, entry: Entry) -> None:
         self._dead_us.setdefault(fact.node, entry.mono_us)

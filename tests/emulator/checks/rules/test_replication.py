@@ -18,6 +18,7 @@ from rocketmq_emulator.checks.state.violation import Judgement
 from rocketmq_emulator.facts import (
     BrokerRegistered,
     BrokerUnregistered,
+    Fact,
     LogCopied,
     LogFlushed,
     LogRecovered,
@@ -26,6 +27,7 @@ from rocketmq_emulator.facts import (
     MetadataSynced,
     NodeKilled,
     NodeStarted,
+    NodeStopped,
     OffsetCommitted,
     PowerLost,
     PullAnswered,
@@ -380,6 +382,26 @@ def test_a_group_that_goes_back_further_is_found() -> None:
     (what,) = journal.violations
     assert "begins at offset 4 of orders@broker-a:0 while its master is away" in what
     assert "each slave had copied 5 or more" in what
+
+
+def test_the_copy_of_a_restarted_master_is_of_what_it_had_written() -> None:
+    def begins_at_5(end: Fact, *, commits_again: bool = False) -> list[str]:
+        journal = a_journal().consumer("billing-2").at_s(1)
+        journal.note(MASTER, OffsetCommitted("billing", Q0, 9, PEER)).at_s(20)
+        node = MASTER if isinstance(end, NodeStopped) else "world"
+        journal.note(node, end).at_s(30)
+        journal.note(MASTER, NodeStarted("broker", "10.0.0.2:10911", "4.9.7")).at_s(31)
+        if commits_again:
+            journal.note(MASTER, OffsetCommitted("billing", Q0, 9, PEER))
+        journal.at_s(40).note(SLAVE, MetadataSynced("10.0.0.2:10911", "consumer offsets"))
+        journal.at_s(50).note("world", NodeKilled(MASTER)).at_s(60)
+        journal.note("billing-2", QueuesClaimed("billing", (Q0,), (5,)))
+        journal.found("copied_offsets")
+        return journal.violations
+
+    assert begins_at_5(NodeKilled(MASTER)) == []
+    assert len(begins_at_5(NodeKilled(MASTER), commits_again=True)) == 1
+    assert len(begins_at_5(NodeStopped("broker", "asked"))) == 1
 
 
 def test_an_offset_that_the_master_itself_answered_is_not_judged() -> None:
