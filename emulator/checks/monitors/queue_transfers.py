@@ -274,8 +274,15 @@ class SubscriptionsAreLatest(Monitor):
         }
 
     def _is_in_a_round(self, consumer: ConsumerRecord, at_us: int) -> bool:
-        """Whether a round of heartbeats was due: 1 s after the client's start, then every 30 s."""
-        return (at_us - consumer.from_us - FIRST_HEARTBEAT_US) % HEARTBEAT_US < self.LATEST_US
+        """Whether heartbeats were being sent: 1 s after a client's start, and every 30 s again.
+
+        It asks one broker after another, and waits 3 s for each that does not answer.
+        Upstream: MQClientInstance.sendHeartbeatToAllBroker.
+        """
+        lasts_us = (at_us - consumer.from_us - FIRST_HEARTBEAT_US) % HEARTBEAT_US
+        brokers, began_us = self.cluster.topics.brokers, at_us - lasts_us
+        silent = sum(self.cluster.touched({broker}, began_us, at_us) for broker in brokers)
+        return lasts_us < self.LATEST_US * max(silent, 1)
 
     def _waits_for_others(self, changed_us: int, now_us: int) -> bool:
         """Whether brokers that do not answer, 3 s each, delayed the round of heartbeats."""

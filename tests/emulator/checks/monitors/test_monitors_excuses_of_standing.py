@@ -11,6 +11,7 @@ from rocketmq_emulator.facts import (
     BrokerExpired,
     BrokerIsolated,
     BrokerRegistered,
+    FaultBegan,
     LogFlushed,
     MasterConnected,
     MemberLeft,
@@ -503,3 +504,18 @@ def test_one_fact_alone_is_let_off_for_a_clock_that_moved_two_minutes_before_at_
     assert found(dropped("namesrv-a", 181), "expiries_wait") == (0, 1)
     assert found(dropped("namesrv-a", 179), "expiries_wait") == (1, 0)
     assert found(dropped("broker-a", 181), "expiries_wait") == (1, 0)
+
+
+def test_a_round_of_heartbeats_waits_for_each_broker_that_does_not_answer() -> None:
+    def refused_after_95(*silent: str) -> tuple[int, int]:
+        journal = joined(a_cluster(), ONE).at_s(0).consumer(ONE)
+        journal.note("broker-b-1", TopicCreated("orders", 4, 4, 6, "tool")).at_s(90)
+        for number, node in enumerate(silent):
+            pause = f'{{"fault":"pause","node":"{node}"}}'
+            journal.note("world", FaultBegan(number, pause, (node,)))
+        refused(journal.at_s(95).claimed(ONE, Q0), 116, 120)
+        return found(journal, "subscriptions_are_latest")
+
+    assert refused_after_95("broker-b", "broker-b-1") == (0, 1)
+    assert refused_after_95("broker-b") == (1, 0)
+    assert refused_after_95() == (1, 0)
