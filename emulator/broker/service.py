@@ -113,9 +113,9 @@ async def serve_broker(
                 controlled = ControllerTasks(broker, client, nursery, rng)
                 controlled.connect(registration, tasks.change_special_services)
                 await controlled.start()
+            tasks.start(nursery)  # before it waits for NameServers, which may hang for 24 s
             await registration.register()
             nursery.start_soon(_keep_registered, broker, registration, http, open_nursery)
-            tasks.start(nursery)
             online = _going_online(broker, client, nursery, registration, tasks, rng)
             if config.enable_controller_mode:
                 nursery.start_soon(copy_master, broker.auto_switch.client, network)

@@ -8,10 +8,13 @@ import trio
 
 from rocketmq_emulator.broker.registration import NameServerRegistration
 from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.broker.store.delays import DOCUMENT
 from rocketmq_emulator.disk.memory import MemoryDisk
 from rocketmq_emulator.facts import RegistrationFailing, RegistrationRecovered
 from rocketmq_emulator.facts.journal import Journal
 from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import decode_unlimited_body
+from rocketmq_emulator.protocol.bodies.offsets import DelayOffsetSerializeWrapper
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig
 from rocketmq_emulator.protocol.requests.admin import CreateTopicRequest
 from rocketmq_emulator.settings.config import BrokerConfig
@@ -24,6 +27,7 @@ from tests.support.broker.registrations import (
     with_bench,
 )
 
+LEVEL_1 = "DELAY\x011"  # 1 s
 NEW_TOPIC = CreateTopicRequest(
     topic="New",
     default_topic="TBW102",
@@ -130,6 +134,24 @@ def test_a_silent_name_server_holds_a_round_up_for_as_long_as_the_release_says(
         assert bench.now_s() == pytest.approx(waits_s, abs=0.01)
 
     with_bench(main, release)
+
+
+def test_a_silent_name_server_holds_up_no_delayed_message_and_no_write_of_progress() -> None:
+    async def main(bench: RegistrationBench) -> None:
+        await bench.name_server("silent", late_ms=10**6)
+        delayed = msgspec.structs.replace(FIRST_SEND, topic="BenchmarkTest", properties=LEVEL_1)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bench.broker)
+            await trio.sleep_until(2)
+            assert await bench.ask(catalog.SEND_MESSAGE_V2, delayed) == 0
+            await trio.sleep_until(11)
+            assert bench.delivered_s == pytest.approx([3], abs=0.2)
+            text = bench.disk.read(DOCUMENT) or b""
+            progress = decode_unlimited_body(text, DelayOffsetSerializeWrapper)
+            assert progress.offset_table == {1: 1}
+            assert bench.rounds == []  # it still waits for its registration
+
+    with_bench(main, LAST_5)
 
 
 def test_a_registration_that_times_out_closes_its_connection_and_no_other() -> None:

@@ -13,6 +13,7 @@ from rocketmq_emulator.broker.service import serve_broker
 from rocketmq_emulator.clocks.clock import WallClock
 from rocketmq_emulator.disk.memory import MemoryDisk
 from rocketmq_emulator.facts import (
+    DelayedDelivered,
     MetadataSynced,
     MetadataSyncFailed,
     RegisteredWith,
@@ -110,6 +111,8 @@ class RegistrationBench:
         self.troubles: list[RegistrationFailing | RegistrationRecovered] = []
         self.alone: list[StartedWithoutNameServer] = []
         self.synced: list[MetadataSynced | MetadataSyncFailed] = []
+        self.delivered_s: list[float] = []  # when, of delayed messages
+        self.disk = MemoryDisk()  # of the broker
         self.namesrv: list[str] = []
         host = world.network.host("client")
         self._client = RemotingClient(
@@ -136,23 +139,24 @@ class RegistrationBench:
 
     async def broker(self, **settings: Any) -> None:
         host = self.world.network.host("broker")
+        self._address = f"{host.ip}:10911"
         config = BrokerConfig(
             release=str(self.release),
             namesrv=tuple(self.namesrv),
-            listen_address=f"{host.ip}:10911",
+            listen_address=self._address,
             **settings,
         )
         serve = partial(
             serve_broker,
             config,
             network=host,
-            disk=MemoryDisk(),
+            disk=self.disk,
             clock=self.clock,
             rng=random.Random(7),
             journal=Journal("broker-a", self.clock, listeners=[self._heard]),
             stop=self.stop,
         )
-        self._address = await self.world.nursery.start(serve)
+        await self.world.nursery.start(serve)
 
     async def ask(self, rpc: AnyRpc, header: Header, body: bytes = b"x") -> int:
         reply = await self._client.invoke(self._address, rpc, header, body, timeout_ms=60_000)
@@ -160,6 +164,8 @@ class RegistrationBench:
 
     def _heard(self, entry: object) -> None:
         fact = getattr(entry, "fact", None)
+        if isinstance(fact, DelayedDelivered):
+            self.delivered_s.append(self.now_s())
         if isinstance(fact, RegisteredWith):
             self.rounds.append(fact)
         if isinstance(fact, RegistrationFailing | RegistrationRecovered):
