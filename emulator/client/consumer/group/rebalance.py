@@ -214,7 +214,8 @@ class Rebalance:
                 held[queue].dropped = True
         released: dict[ReleaseReason, list[MessageQueue]] = {}
         for queue, reason in leaving:
-            process_queue = held[queue]
+            if (process_queue := held.get(queue)) is None:
+                continue  # ``replace`` released it while another queue was waited for
             process_queue.dropped = True
             if await self._release(queue, process_queue):
                 held.pop(queue, None)

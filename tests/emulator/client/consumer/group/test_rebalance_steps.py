@@ -104,6 +104,31 @@ def a_rebalance(member, *queues, strategy=ALL, ownership=None, changes=None) -> 
     return rebalance
 
 
+@pytest.mark.parametrize("release", ["4.9.7", "5.3.3"])
+async def test_a_queue_that_is_replaced_while_another_one_is_released_is_released_once(
+    release: str,
+) -> None:
+    member = GroupMember(release)
+    member.process_queue_table = {q(number): ProcessQueue(0, locked=True) for number in range(2)}
+    member.ids = [ME, "other"]
+    released: list[MessageQueue] = []
+
+    class ReplacingOwner(Owner):
+        async def release(self, queue, process_queue):
+            released.append(queue)
+            if queue == q(0):
+                await rebalance.replace(q(1))
+            return True
+
+    nothing = Strategy("NOTHING", lambda queues, members, me: [])
+    owner = ReplacingOwner()
+    rebalance = a_rebalance(member, q(0), q(1), strategy=nothing, ownership=owner)
+    await rebalance.run_pass("timer")
+    assert released == [q(0), q(1)]
+    reasons = [fact.reason for fact in member.facts if isinstance(fact, QueuesReleased)]
+    assert reasons == ["reset", "not mine"]
+
+
 async def test_a_pass_is_unbalanced_while_any_of_its_topics_is() -> None:
     for unbalanced in ("T", "U"):
         member = GroupMember()
