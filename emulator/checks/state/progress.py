@@ -347,7 +347,7 @@ class Progress:
                 elif written_us is not None:
                     reading.resume_from_file(offset or 0, written_us)
                 hold = reading.claimed(entry.node, key, offset, written_us)
-                if offset is not None and offset < hold.start and self._is_slaves(queue):
+                if offset is not None and offset < hold.start and self._is_slaves(queue, entry):
                     hold.move_to(offset, "older_offsets")
                 if may_start_at_end(self._cluster, reading, entry.mono_us):
                     to_us = start_recheck_until_us(self._cluster, fact.group, entry)
@@ -359,14 +359,18 @@ class Progress:
             else:
                 self._claims.setdefault((reader, queue), []).append((entry.node, key))
 
-    def _is_slaves(self, queue: Queue) -> bool:
-        """Whether the offset of *queue* is that of a slave: its master's process has ended.
+    def _is_slaves(self, queue: Queue, entry: Entry) -> bool:
+        """Whether the offset of *queue* may be a slave's: its master had ended when it was asked.
 
         The slave has what it copied last, or nothing; ``copied_offsets`` judges which it may be.
+        A claim follows the queries for all its queues: meanwhile the master may be back.
         Upstream: RemoteBrokerOffsetStore.fetchConsumeOffsetFromBroker.
         """
         master = self._cluster.replicas.of(queue.broker)
-        return master is not None and bool(master.slaves) and self._cluster.is_gone(queue.broker)
+        if master is None or not master.slaves:
+            return False
+        began_us = self._cluster.last_restart_us((queue.broker,))
+        return self._cluster.is_gone(queue.broker) or entry.mono_us - began_us < CALL_US_MAX
 
     def _written_us(self, group: str, reading: QueueReading, node: str) -> int | None:
         """The earliest time of a restarted broadcasting member's own offset of the queue.

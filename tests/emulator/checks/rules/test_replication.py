@@ -361,17 +361,24 @@ def test_a_group_goes_back_to_the_last_copy_of_its_offset() -> None:
 def test_what_comes_again_from_the_offset_of_a_slave_is_explained_while_its_master_is_away() -> (
     None
 ):
-    def again(*, dies: bool = True, slaves: int = 1) -> list[str]:
+    def again(*, dies: bool = True, slaves: int = 1, back_s: float = 0) -> list[str]:
         journal = a_journal(slaves=slaves).consumer("billing-1").consumer("billing-2")
         journal.pulled(0, 0).claimed("billing-1", Q0, offsets=(0,)).sent(0).sent(1).pulled(0, 2)
         journal.consumed("billing-1", 0).consumed("billing-1", 1).at_s(5).committed(2).at_s(100)
         if dies:
             journal.note("world", NodeKilled(MASTER)).at_s(120)
+        if back_s:
+            journal.at_s(120 - back_s).note(
+                MASTER, NodeStarted("broker", "10.0.0.2:10911", "4.9.7")
+            )
+            journal.at_s(120)
         journal.released("billing-1", Q0).claimed("billing-2", Q0, offsets=(0,))
         journal.consumed("billing-2", 0).consumed("billing-2", 1).found("duplicates")
         return journal.violations
 
     assert again() == []
+    assert again(back_s=2) == []  # it was away when the member asked
+    assert len(again(back_s=4)) == 2
     assert len(again(dies=False)) == 2
     assert len(again(slaves=0)) == 2
 
