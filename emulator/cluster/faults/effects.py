@@ -114,6 +114,7 @@ class FaultContext:
         self.rules: dict[tuple[str, int], ActiveFault] = {}  # by node and id: who set it last
         self.read_only: dict[tuple[str, str], list[ActiveFault]] = {}  # by broker and topic
         self.perms: dict[tuple[str, str], int] = {}  # perm before the first of those faults
+        self.perm_calls: dict[tuple[str, str], int] = {}  # how often a fault has set it
         self.pending_undo: dict[str, list[PendingUndo]] = {}  # by node, run when it can answer
         self.start_counts: dict[str, int] = {}  # how often a node was started
 
@@ -131,6 +132,12 @@ class FaultContext:
                 raise
             return None
         return result if self.start_counts.get(name) == life else None
+
+    async def undo_leftovers(self, name: str) -> None:
+        """Undo faults that ended while the node could not answer, if it can now."""
+        if self.can_answer(name):
+            for leftover in self.pending_undo.pop(name, ()):
+                await leftover.undo()
 
 
 class Effect(ABC):

@@ -313,7 +313,7 @@ class FaultRegister:
         for name in names:
             left = self._context.pending_undo.pop(name, [])
             self._context.pending_undo[name] = [one for one in left if not one.ends_with_process]
-            await self._undo_leftovers(name)
+            await self._context.undo_leftovers(name)
             self._context.start_counts[name] = self._context.start_counts.get(name, 0) + 1
             for held in [*self._held.values()]:
                 if name in held.nodes:
@@ -323,15 +323,10 @@ class FaultRegister:
         """Apply changes that node *name* missed while it was paused."""
         if not self._context.can_answer(name):
             return
-        await self._undo_leftovers(name)
+        await self._context.undo_leftovers(name)
         for held in [*self._held.values()]:
             if name in held.nodes:
                 await effect_of(held).on_node_resumed(self._context, held, name)
-
-    async def _undo_leftovers(self, name: str) -> None:
-        """Undo faults that ended while the node could not answer."""
-        for leftover in self._context.pending_undo.pop(name, ()):
-            await leftover.undo()
 
     def rule_applied(self, node: str, rule_id: int) -> None:
         """Count that *node* applied one of its reply rules."""

@@ -66,6 +66,7 @@ class AnswerEffect(Effect):
         await self.recount(context, held)
         for name, placed in held.placed.items():
             await _remove(context, name, placed.rule_id)
+            await context.undo_leftovers(name)  # that the rule hindered
 
     async def end_with_world(self, context: FaultContext, held: ActiveFault) -> None:
         """Only update the counts: rules end with their processes."""
@@ -183,10 +184,15 @@ async def _remove(context: FaultContext, name: str, rule_id: int) -> None:
 
 
 SETTING = "brokerPermission"
+ADMIN: PoolName = "admin"  # the pool of the calls of tools
 
 
 class PermissionEffect(Effect):
-    """Sets perm 4; the end of the last such fault restores the perm of before."""
+    """Sets perm 4; the end of the last such fault restores the perm of before.
+
+    Upstream's calls can be late: a broker answers them when all its NameServers have answered its
+    registration.  So two such faults may set the perm at the same time: the later call decides.
+    """
 
     async def begin(self, context: FaultContext, held: ActiveFault) -> None:
         """Set the perm at running brokers; at others when they are started or resumed."""
@@ -195,22 +201,16 @@ class PermissionEffect(Effect):
             context.read_only.setdefault((name, topic), []).append(held)
             await self.on_node_resumed(context, held, name)
             if topic and context.can_answer(name) and name not in held.placed:
+                if _is_hindered(context, name):
+                    continue  # not applied: the operator got no answer
                 text = f"read_only: {name} has no topic {topic}"
                 raise CannotDo(context.world.kind, "begin_fault", text, text=text)
 
     async def end(self, context: FaultContext, held: ActiveFault) -> None:
         """Restore the perm, now or as soon as the broker can answer."""
         for name in held.nodes:
-            key = (name, held.fault.topic)
-            if remove_holder(context.read_only, key, held) and key in context.perms:
-                restore = partial(
-                    _set_perm, context, name, held.fault.topic, context.perms.pop(key)
-                )
-                if context.can_answer(name):
-                    await restore()
-                else:
-                    leftover = PendingUndo(restore, ends_with_process=not held.fault.topic)
-                    context.pending_undo.setdefault(name, []).append(leftover)
+            if remove_holder(context.read_only, (name, held.fault.topic), held):
+                await _restore_perm(context, name, held.fault.topic)
 
     async def on_node_started(self, context: FaultContext, held: ActiveFault, name: str) -> None:
         """Set the perm again; the new process may have the one of before."""
@@ -226,36 +226,75 @@ class PermissionEffect(Effect):
         if before is None:
             return
         context.perms.setdefault(key, before)
-        await _set_perm(context, name, topic, flags.PERM_READ)
-        held.placed[name] = True
-        held.acted("took the permission to write")
+        if await _set_perm(context, name, topic, flags.PERM_READ):
+            held.placed[name] = True
+            held.acted("took the permission to write")
+
+
+async def _restore_perm(context: FaultContext, name: str, topic: str) -> None:
+    """Set the perm of before, now or as soon as the broker can answer.
+
+    It is known until it is set: a fault that begins meanwhile would read its own perm.
+    """
+    key = name, topic
+    if key in context.read_only or key not in context.perms:
+        return  # another fault holds now, and restores it
+    if not topic and not context.world.is_running(name):
+        del context.perms[key]  # the next process does not have this fault's perm
+        return
+    if context.can_answer(name) and await _set_perm(context, name, topic, context.perms[key]):
+        if key not in context.read_only:
+            context.perms.pop(key, None)
+        return
+    leftover = PendingUndo(partial(_restore_perm, context, name, topic), not topic)
+    context.pending_undo.setdefault(name, []).append(leftover)
 
 
 async def _perm_of(context: FaultContext, name: str, topic: str) -> int | None:
-    """The perm of the broker, or of *topic*; None if the process or the topic is gone."""
-    if topic:
-        config = await context.ask(name, read_topic(topic))
-        return None if config is None else config.perm
-    return await context.ask(name, read_permission())
+    """The perm of the broker, or of *topic*; None if the process or the topic is gone.
+
+    Also None without an answer, if another fault hinders the broker's answers.
+    """
+    try:
+        if topic:
+            config = await context.ask(name, read_topic(topic))
+            return None if config is None else config.perm
+        return await context.ask(name, read_permission())
+    except Exception:
+        if _is_hindered(context, name):
+            return None
+        raise
 
 
-async def _set_perm(context: FaultContext, name: str, topic: str, given: int) -> None:
+async def _set_perm(context: FaultContext, name: str, topic: str, given: int) -> bool:
     """Set the perm; the broker answers once it is registered at all NameServers that answer.
 
-    Raises the broker's error only if the perm was not set.
+    False if another fault hindered the broker.  Raises the broker's error only if the perm was
+    not set and no other call has set it since.
     """
-    call = write_permission(given)
-    if topic:
-        config = await context.ask(name, read_topic(topic))
-        if config is None:
-            return  # deleted meanwhile
-        changed = msgspec.structs.replace(config, topic_name=topic, perm=given)
-        call = put_topic(changed)
+    mine = context.perm_calls[name, topic] = context.perm_calls.get((name, topic), 0) + 1
     try:
+        call = write_permission(given)
+        if topic:
+            config = await context.ask(name, read_topic(topic))
+            if config is None:
+                return True  # deleted meanwhile
+            call = put_topic(msgspec.structs.replace(config, topic_name=topic, perm=given))
         await context.ask(name, call)
     except Exception:
-        if await _perm_of(context, name, topic) != given:
+        is_set = await _perm_of(context, name, topic) == given
+        if is_set or context.perm_calls[name, topic] != mine:
+            return True
+        if not _is_hindered(context, name):
             raise
+        return False
+    return True
+
+
+def _is_hindered(context: FaultContext, name: str) -> bool:
+    """Whether a fault keeps the broker from answering admin calls: a busy pool, a reply rule."""
+    rules = (held for (node, _), held in context.rules.items() if node == name)
+    return bool(context.busy.get((name, ADMIN))) or any(not held.is_over for held in rules)
 
 
 def read_permission() -> ServerCall[int]:
@@ -313,6 +352,7 @@ class BusyEffect(Effect):
             await _count(context, name, pool)
             holding.remove(held)
             await _apply_pool(context, name, pool)
+            await context.undo_leftovers(name)  # that the pool hindered
 
     async def end_with_world(self, context: FaultContext, held: ActiveFault) -> None:
         """Only update the counts: pools end with their processes."""

@@ -22,20 +22,25 @@ from rocketmq_emulator.cluster.fault_values import (
     Partition,
     Pause,
     PowerOff,
+    ReadOnly,
     RefuseConnections,
     SlowLink,
     StallLink,
     Stop,
 )
 from rocketmq_emulator.cluster.faults.register import UnknownFault
+from rocketmq_emulator.cluster.faults.server_effects import read_permission
+from rocketmq_emulator.cluster.reply_rules import ReplyRuleRefused
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.world import UnknownNode
 from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
 from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
 from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.protocol.flags import PERM_READ, PERM_WRITE
 from rocketmq_emulator.sim.world import run_virtual
 
 BROKER = "broker-a"
+BOTH = PERM_READ | PERM_WRITE
 
 
 class VirtualBench:
@@ -314,6 +319,103 @@ def test_a_reply_rule_of_a_node_that_stands_still_is_set_when_it_goes_on(ends_fi
         await trio.sleep(1)
         assert await bench.answers_in_ms() is not None
         assert await cluster.reply_rules(BROKER) == ()
+
+    play(steps)
+
+
+async def perm_of(cluster: VirtualCluster) -> int:
+    return await cluster.call_server(BROKER, read_permission())
+
+
+def test_a_read_only_that_ends_while_the_next_begins_leaves_the_perm_to_it() -> None:
+    """A broker answers late, as upstream, while one of its NameServers does not answer."""
+
+    async def steps(bench: VirtualBench) -> None:
+        cluster = bench.cluster
+        first = await cluster.begin_fault(ReadOnly(broker=BROKER))
+        pause = await cluster.begin_fault(Pause(node="namesrv-a"))
+        ids: list[int] = []
+
+        async def begin_the_next() -> None:
+            await trio.sleep(1)
+            ids.append(await cluster.begin_fault(ReadOnly(broker=BROKER)))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cluster.end_fault, first)
+            nursery.start_soon(begin_the_next)
+        assert await perm_of(cluster) == PERM_READ
+        await cluster.end_fault(pause)
+        await cluster.end_fault(*ids)
+        assert await perm_of(cluster) == BOTH
+
+    play(steps, name_servers=2)
+
+
+def test_a_read_only_knows_the_perm_that_a_paused_broker_still_has_to_get_back() -> None:
+    async def steps(bench: VirtualBench) -> None:
+        cluster = bench.cluster
+        first = await cluster.begin_fault(ReadOnly(broker=BROKER))
+        async with cluster.under(Pause(node=BROKER)):
+            await cluster.end_fault(first)
+            second = await cluster.begin_fault(ReadOnly(broker=BROKER))
+        assert await perm_of(cluster) == PERM_READ
+        await cluster.end_fault(second)
+        assert await perm_of(cluster) == BOTH
+
+    play(steps)
+
+
+def test_a_broker_that_refuses_the_perm_by_itself_is_an_error() -> None:
+    """The opposite: no fault hinders it, so the operator must know."""
+
+    async def steps(bench: VirtualBench) -> None:
+        cluster = bench.cluster
+        rule = HINDRANCES[1].rule
+        await cluster.set_reply_rule(BROKER, rule)  # not by a fault
+        with pytest.raises(ReplyRuleRefused):
+            await cluster.begin_fault(ReadOnly(broker=BROKER))
+
+    play(steps)
+
+
+HINDRANCES = (
+    Busy(node=BROKER, pool="admin", threads=1, service_ms=20_000),
+    Answer(
+        node=BROKER,
+        rule=ReplyRule(
+            code=RequestCode.UPDATE_BROKER_CONFIG, error_code=ResponseCode.SYSTEM_ERROR
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize("hindrance", HINDRANCES, ids=["busy", "answer"])
+def test_a_read_only_that_another_fault_hinders_is_not_applied_and_no_error(hindrance) -> None:
+    async def steps(bench: VirtualBench) -> None:
+        cluster = bench.cluster
+        other = await cluster.begin_fault(hindrance)
+        read_only = await cluster.begin_fault(ReadOnly(broker=BROKER))
+        await cluster.end_fault(read_only)
+        await cluster.end_fault(other)
+        assert await perm_of(cluster) == BOTH
+        ended = [fact["acted_count"] for fact in bench.facts("FaultEnded")]
+        assert ended[0] == 0
+
+    play(steps)
+
+
+@pytest.mark.parametrize("hindrance", HINDRANCES, ids=["busy", "answer"])
+def test_a_perm_that_another_fault_keeps_from_being_restored_is_restored_after_it(
+    hindrance,
+) -> None:
+    async def steps(bench: VirtualBench) -> None:
+        cluster = bench.cluster
+        read_only = await cluster.begin_fault(ReadOnly(broker=BROKER))
+        other = await cluster.begin_fault(hindrance)
+        await cluster.end_fault(read_only)
+        await cluster.end_fault(other)
+        await trio.sleep(30)
+        assert await perm_of(cluster) == BOTH
 
     play(steps)
 
