@@ -291,17 +291,26 @@ class Progress:
             reading = self.reading_of(fact.group, fact.queue, fact.offset)
         self.reading = reading
         before = reading.committed or 0
-        is_at_slave = entry.node != fact.queue.broker  # its next copy of the offsets replaces it
-        if is_at_slave and self._cluster.replicas.may_move(fact.queue.broker):
-            reading.committed = fact.offset
-        else:
+        if self._reaches_master(fact, entry.node):
             reading.commits(fact.offset, entry.mono_us)
+        else:
+            reading.committed = fact.offset
         self.has_passed = fact.offset > reading.done.first_missing(reading.start)
         if self.has_passed and len(reading.passes) < PASSES_MAX:
             new = self.messages.pending.unsettled(reading, max(reading.start, before), fact.offset)
             if next(new, None) is not None:
                 here = EntryKey(entry.mono_us, entry.node, entry.seq)
                 reading.passes.append((fact.offset, here))
+
+    def _reaches_master(self, fact: OffsetCommitted, node: str) -> bool:
+        """Whether the master has the offset, or gets it back from the slave that acts for it.
+
+        A member whose routes lack the master commits at a slave, whose next copy of the master's
+        offsets replaces that: the master never has it.
+        Upstream: RemoteBrokerOffsetStore.updateConsumeOffsetToBroker, which asks any broker of
+        the name; SlaveSynchronize.syncConsumerOffset; BrokerPreOnlineService.syncMetadataReverse.
+        """
+        return node == fact.queue.broker or node in self.messages.escapes.acting
 
     # Claims -------------------------------------------------------------------------------
 

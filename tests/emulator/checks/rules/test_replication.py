@@ -16,6 +16,7 @@ from rocketmq_emulator.checks.state.promises import (
 )
 from rocketmq_emulator.checks.state.violation import Judgement
 from rocketmq_emulator.facts import (
+    ActingMasterBegan,
     BrokerRegistered,
     BrokerUnregistered,
     Fact,
@@ -381,6 +382,26 @@ def test_what_comes_again_from_the_offset_of_a_slave_is_explained_while_its_mast
     assert len(again(back_s=4)) == 2
     assert len(again(dies=False)) == 2
     assert len(again(slaves=0)) == 2
+
+
+def test_an_offset_that_was_committed_at_a_slave_is_not_its_masters() -> None:
+    """The member's routes lacked the master; the next one asks the master where it begins."""
+
+    def again(at: str, *, acts: bool = False, begins: int = 1) -> list[str]:
+        journal = a_journal().consumer("billing-1").consumer("billing-2").pulled(0, 0)
+        journal.claimed("billing-1", Q0, offsets=(0,)).sent(0).sent(1).pulled(0, 2)
+        journal.consumed("billing-1", 0).consumed("billing-1", 1).at_s(5).committed(1).at_s(10)
+        if acts:
+            journal.note(SLAVE, ActingMasterBegan(1))
+        journal.note(at, OffsetCommitted("billing", Q0, 2, PEER)).at_s(100)
+        journal.released("billing-1", Q0).claimed("billing-2", Q0, offsets=(begins,))
+        journal.consumed("billing-2", begins).found("duplicates")
+        return journal.violations
+
+    assert again(SLAVE) == []
+    assert len(again(MASTER)) == 1
+    assert len(again(SLAVE, acts=True)) == 1  # the master takes it back
+    assert len(again(SLAVE, begins=0)) == 1
 
 
 def test_a_group_that_goes_back_further_is_found() -> None:
