@@ -21,6 +21,8 @@ from rocketmq_emulator.facts import (
     FaultEnded,
     MemberJoined,
     MemberLeft,
+    NodePaused,
+    NodeResumed,
     PullAnswered,
     PullFailed,
     PullHeld,
@@ -37,6 +39,7 @@ SWEEP_MS = 5_000  # PullRequestHoldService checks so often: an answer may be thi
 ERROR_US = 1_000_000  # pullTimeDelayMillsWhenException
 BUSY_TEXT = f"code {int(ResponseCode.FLOW_CONTROL)}:"
 PULL_US_MAX = 30_000_000  # consumerTimeoutMillisWhenSuspend
+SCAN_US = 1_000_000  # from the end of a pause to calls that have no answer in time
 EXPIRED_US = 120_000_000  # pullMaxIdleTime
 
 
@@ -199,6 +202,7 @@ class PullErrorsWait(Monitor):
         # When a pull failed, and whether it may be from before a release of the queue.
         self._failed: dict[tuple[str, str, Queue], tuple[EntryKey, bool]] = {}
         self._released_us: dict[tuple[str, str, Queue], int] = {}
+        self._pauses: dict[str, tuple[int, int | None]] = {}  # by node: its last one
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -206,12 +210,34 @@ class PullErrorsWait(Monitor):
             PullFailed: self._fail,
             QueuesClaimed: self._claimed,
             QueuesReleased: self._released,
+            NodePaused: self._paused,
+            NodeResumed: self._resumed,
         }
+
+    def _paused(self, fact: NodePaused, entry: Entry) -> None:
+        self._pauses[fact.node] = entry.mono_us, None
+
+    def _resumed(self, fact: NodeResumed, entry: Entry) -> None:
+        if (pause := self._pauses.get(fact.node)) is not None:
+            self._pauses[fact.node] = pause[0], entry.mono_us
+
+    def _may_be_old(self, known: tuple[str, str, Queue], now_us: int) -> bool:
+        """Whether the pull that failed may have begun before the last release of its queue.
+
+        Its time is up within ``PULL_US_MAX``, or when its process goes on that was paused then.
+        Upstream: NettyRemotingAbstract.scanResponseTable, every second.
+        """
+        released_us = self._released_us.get(known)
+        if released_us is None:
+            return False
+        up_us = released_us + PULL_US_MAX
+        paused_us, resumed_us = self._pauses.get(known[0], (now_us, None))
+        is_late = paused_us < up_us and now_us - (resumed_us or now_us) < SCAN_US
+        return now_us < up_us or is_late
 
     def _fail(self, fact: PullFailed, entry: Entry) -> None:
         known = entry.node, fact.group, fact.queue
-        released_us = self._released_us.get(known)
-        is_old = released_us is not None and entry.mono_us - released_us < PULL_US_MAX
+        is_old = self._may_be_old(known, entry.mono_us)
         if (failed := self._failed.pop(known, None)) is not None:
             self._check(fact, *failed, entry, is_old=is_old)
         if self.cluster.kinds(fact.group) == {"push"} and not fact.error.startswith(BUSY_TEXT):

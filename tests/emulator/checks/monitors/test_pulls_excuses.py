@@ -11,6 +11,8 @@ from rocketmq_emulator.facts import (
     BrokerRoleChanged,
     FaultBegan,
     LogRecovered,
+    NodePaused,
+    NodeResumed,
     NodeStarted,
     PullAnswered,
     PullFailed,
@@ -158,6 +160,26 @@ def test_an_old_pull_of_a_queue_may_fail_for_30_s_after_it_was_given_up() -> Non
     assert found(two_failures(39.8), "pull_errors_wait") == (0, 1)
     assert found(two_failures(20, Q1), "pull_errors_wait") == (1, 0)
     assert found(two_failures(41), "pull_errors_wait") == (1, 0)
+
+
+def failures_after_a_pause(
+    paused_s: float, failed_s: float, *, node: str = ONE, released_s: float = 10
+) -> AJournal:
+    """Two pulls fail together; the member was paused up to 50 s, its queue released before."""
+    journal = AJournal().runs().consumer(ONE).claimed(ONE, Q0).at_s(released_s)
+    journal.released(ONE, Q0).claimed(ONE, Q0)
+    journal.at_s(paused_s).note("world", NodePaused(node))
+    failed = PullFailed("billing", Q0, "no answer in time")
+    journal.at_s(50).note("world", NodeResumed(node))
+    return journal.at_s(failed_s).note(ONE, failed).note(ONE, failed)
+
+
+def test_an_old_pull_fails_late_if_its_member_was_paused_when_its_time_was_up() -> None:
+    assert found(failures_after_a_pause(20, 50), "pull_errors_wait") == (0, 1)
+    assert found(failures_after_a_pause(39.9, 50.9), "pull_errors_wait") == (0, 1)
+    assert found(failures_after_a_pause(20, 51.1), "pull_errors_wait") == (1, 0)
+    assert found(failures_after_a_pause(40.1, 50), "pull_errors_wait") == (1, 0)
+    assert found(failures_after_a_pause(20, 50, node=TWO), "pull_errors_wait") == (1, 0)
 
 
 def given_up_as_not_pulled(failed_s: float, node: str = ONE) -> AJournal:
