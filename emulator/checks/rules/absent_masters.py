@@ -12,6 +12,7 @@ from typing import NamedTuple
 from rocketmq_emulator.checks.rules.failover import STORED
 from rocketmq_emulator.checks.state.checker import Checker, CheckerContext, Metric, key_of
 from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING
+from rocketmq_emulator.checks.state.queue_records import ASKED_US
 from rocketmq_emulator.checks.state.replicas import CALL_US_MAX
 from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
@@ -117,15 +118,15 @@ class OffsetsAreCopied(Checker):
 
     name = "copied_offsets"
     rule = (
-        "a member that begins in a queue while its master is away begins at the offset that was "
-        "committed when a slave last copied the offsets, or later"
+        "a member that begins in a queue while its master is away, or not in the member's routes, "
+        "begins at the offset that was committed when a slave last copied the offsets, or later"
     )
     metrics = (
         Metric(
             "went_back",
             "messages",
             "between the last commit at a master and the offset at which a member began while it "
-            "was away",
+            "was away or not in its routes",
             "group",
             "max",
         ),
@@ -135,7 +136,8 @@ class OffsetsAreCopied(Checker):
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._commits: dict[str, dict[GroupQueue, list[_CommittedOffset]]] = {}  # by master
-        self._copied: dict[str, dict[GroupQueue, int]] = {}  # by slave
+        # By slave: the offsets that it copied, or was told.
+        self._copied: dict[str, dict[GroupQueue, list[_CommittedOffset]]] = {}
         self._dead_us: dict[str, int] = {}  # by node: since when
         self._stopped: set[str] = set()  # nodes that wrote all offsets at their end
 
@@ -161,7 +163,8 @@ class OffsetsAreCopied(Checker):
         if entry.node != fact.queue.broker:  # at a slave: its own copy changes
             own = self._copied.get(entry.node, {})
             if place in own:
-                own[place] = min(own[place], fact.offset)
+                last = own[place][-1]
+                own[place][-1] = last._replace(offset=min(last.offset, fact.offset))
             return
         known = self._commits.setdefault(entry.node, {}).setdefault(place, [])
         while len(known) > 1 and known[1].at_us < entry.mono_us - CALL_US_MAX:
@@ -185,23 +188,40 @@ class OffsetsAreCopied(Checker):
             before = [each.offset for each in commits if each.at_us < since_us]
             during = [each.offset for each in commits if each.at_us >= since_us]
             if before:
-                own[place] = min(before[-1], *during) if during else before[-1]
+                known = own.setdefault(place, [])
+                while len(known) > 1 and known[1].at_us < entry.mono_us - ASKED_US:
+                    del known[0]
+                known.append(_CommittedOffset(entry.mono_us, min([before[-1], *during])))
 
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
-        if fact.group in self.cluster.broadcast or not self._dead_us:
+        if fact.group in self.cluster.broadcast:
             return
         for queue, offset in zip(fact.queues, fact.offsets, strict=False):
-            dead_us = self._dead_us.get(queue.broker)
             master = self.cluster.replicas.of(queue.broker)
-            if dead_us is None or master is None or entry.mono_us - dead_us <= CALL_US_MAX:
-                continue  # the master may have answered before it died
+            asked_us = self._asked_us(queue.broker, entry)
+            if master is None or asked_us is None:
+                continue
             place = fact.group, queue
             alive = [name for name in master.slaves if not self.cluster.is_gone(name)]
             copies = [self._copied.get(name, {}).get(place) for name in alive]
-            known = [copy for copy in copies if copy is not None]
+            known = [_lowest_since(copy, asked_us) for copy in copies if copy is not None]
             if not known or len(known) < len(copies):
                 continue  # some slave has no copy yet, and may have been asked
             self._check(fact.group, queue, offset, min(known), entry)
+
+    def _asked_us(self, broker: str, entry: Entry) -> int | None:
+        """Since when the member of *entry* may have asked a slave of *broker*, and nobody else.
+
+        None: it may have asked the master, which may have older offsets.
+        """
+        now_us = entry.mono_us
+        if (dead_us := self._dead_us.get(broker)) is not None:
+            is_long = now_us - dead_us > CALL_US_MAX  # else the master may have answered before
+            return now_us if is_long else None
+        if self.cluster.has_master_address(entry.node, broker):
+            return None
+        asked_us = now_us - ASKED_US
+        return asked_us if self.cluster.last_restart_us((broker,)) < asked_us else None
 
     def _check(self, group: str, queue: Queue, offset: int, copied: int, entry: Entry) -> None:
         self.count_tried()
@@ -212,9 +232,12 @@ class OffsetsAreCopied(Checker):
         if offset < copied:
             self.report_violation(
                 f"{entry.node} begins at offset {offset} of {place_of(queue)} while its master is "
-                f"away; each slave had copied {copied} or more",
+                f"{self._where(queue.broker)}; each slave had copied {copied} or more",
                 entry,
             )
+
+    def _where(self, broker: str) -> str:
+        return "away" if broker in self._dead_us else "not in its routes"
 
     def _started(self, fact: NodeStarted, entry: Entry) -> None:
         """A process that was killed leaves the offsets that it wrote last, every 5 s.
@@ -246,6 +269,12 @@ class OffsetsAreCopied(Checker):
     def _reset(self, fact: BrokerReset, entry: Entry) -> None:
         self._copied.pop(entry.node, None)
         self._commits.pop(entry.node, None)
+
+
+def _lowest_since(known: list[_CommittedOffset], since_us: int) -> int:
+    """The lowest offset that a slave had at *since_us* or later."""
+    before = [each for each in known if each.at_us <= since_us]
+    return min(each.offset for each in (*before[-1:], *known[len(before) :]))
 
 
 # Times without a master -------------------------------------------------------------------

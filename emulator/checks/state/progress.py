@@ -369,15 +369,19 @@ class Progress:
                 self._claims.setdefault((reader, queue), []).append((entry.node, key))
 
     def _is_slaves(self, queue: Queue, entry: Entry) -> bool:
-        """Whether the offset of *queue* may be a slave's: its master had ended when it was asked.
+        """Whether the offset of *queue* that the member of *entry* got may be a slave's.
 
-        The slave has what it copied last, or nothing; ``copied_offsets`` judges which it may be.
+        Its master had ended when it was asked, or the member's routes lack the master.  The slave
+        has what it copied last, or nothing; ``copied_offsets`` judges which it may be.
         A claim follows the queries for all its queues: meanwhile the master may be back.
-        Upstream: RemoteBrokerOffsetStore.fetchConsumeOffsetFromBroker.
+        Upstream: RemoteBrokerOffsetStore.fetchConsumeOffsetFromBroker, which asks any broker of
+        the name if the routes lack the master.
         """
         master = self._cluster.replicas.of(queue.broker)
         if master is None or not master.slaves:
             return False
+        if not self._cluster.has_master_address(entry.node, queue.broker):
+            return True
         began_us = self._cluster.last_restart_us((queue.broker,))
         return self._cluster.is_gone(queue.broker) or entry.mono_us - began_us < CALL_US_MAX
 

@@ -34,6 +34,7 @@ from rocketmq_emulator.facts import (
     PullAnswered,
     Queue,
     QueuesClaimed,
+    RouteChanged,
     SendAttempted,
     SlaveConnected,
     SlaveDisconnected,
@@ -362,7 +363,9 @@ def test_a_group_goes_back_to_the_last_copy_of_its_offset() -> None:
 def test_what_comes_again_from_the_offset_of_a_slave_is_explained_while_its_master_is_away() -> (
     None
 ):
-    def again(*, dies: bool = True, slaves: int = 1, back_s: float = 0) -> list[str]:
+    def again(
+        *, dies: bool = True, routed: bool = True, slaves: int = 1, back_s: float = 0
+    ) -> list[str]:
         journal = a_journal(slaves=slaves).consumer("billing-1").consumer("billing-2")
         journal.pulled(0, 0).claimed("billing-1", Q0, offsets=(0,)).sent(0).sent(1).pulled(0, 2)
         journal.consumed("billing-1", 0).consumed("billing-1", 1).at_s(5).committed(2).at_s(100)
@@ -373,6 +376,9 @@ def test_what_comes_again_from_the_offset_of_a_slave_is_explained_while_its_mast
                 MASTER, NodeStarted("broker", "10.0.0.2:10911", "4.9.7")
             )
             journal.at_s(120)
+        for node, lacks in (("billing-1", routed), ("billing-2", not routed)):
+            without = (MASTER,) if lacks else ()
+            journal.note(node, RouteChanged("orders", (MASTER,), without))
         journal.released("billing-1", Q0).claimed("billing-2", Q0, offsets=(0,))
         journal.consumed("billing-2", 0).consumed("billing-2", 1).found("duplicates")
         return journal.violations
@@ -380,8 +386,10 @@ def test_what_comes_again_from_the_offset_of_a_slave_is_explained_while_its_mast
     assert again() == []
     assert again(back_s=2) == []  # it was away when the member asked
     assert len(again(back_s=4)) == 2
+    assert again(dies=False, routed=False) == []
     assert len(again(dies=False)) == 2
     assert len(again(slaves=0)) == 2
+    assert len(again(dies=False, routed=False, slaves=0)) == 2
 
 
 def test_an_offset_that_was_committed_at_a_slave_is_not_its_masters() -> None:
@@ -430,6 +438,36 @@ def test_the_copy_of_a_restarted_master_is_of_what_it_had_written() -> None:
     assert begins_at_5(NodeKilled(MASTER)) == []
     assert len(begins_at_5(NodeKilled(MASTER), commits_again=True)) == 1
     assert len(begins_at_5(NodeStopped("broker", "asked"))) == 1
+
+
+def begins_without_the_master_in_its_routes(
+    offset: int, *, copied_s: float = 110, restarts_s: float = 0
+) -> AReplicatedJournal:
+    """Offset 5 is committed and copied at 10 s, 9 at *copied_s*; a member begins at 120 s."""
+    journal = a_journal().consumer("billing-2")
+    journal.note(MASTER, OffsetCommitted("billing", Q0, 5, PEER)).at_s(10)
+    synced = MetadataSynced("10.0.0.2:10911", "consumer offsets")
+    journal.note(SLAVE, synced).at_s(12)
+    journal.note(MASTER, OffsetCommitted("billing", Q0, 9, PEER)).at_s(copied_s)
+    journal.note(SLAVE, synced)
+    if restarts_s:
+        journal.at_s(restarts_s).note(MASTER, NodeStarted("broker", "10.0.0.2:10911", "5.3.3"))
+    journal.note("billing-2", RouteChanged("orders", (MASTER,), (MASTER,)))
+    return journal.at_s(120).note("billing-2", QueuesClaimed("billing", (Q0,), (offset,)))
+
+
+def test_a_member_whose_routes_lack_the_master_goes_back_to_a_copy_not_further() -> None:
+    def found(offset: int, **times: float) -> list[str]:
+        journal = begins_without_the_master_in_its_routes(offset, **times)
+        journal.found("copied_offsets")
+        return journal.violations
+
+    assert found(9) == found(5) == []  # it may have asked before the last copy
+    (what,) = found(4)
+    assert "of orders@broker-a:0 while its master is not in its routes; each slave had" in what
+    assert len(found(8, copied_s=50)) == 1
+    assert found(8, copied_s=70) == []
+    assert found(4, restarts_s=115) == []  # the master may have answered, with an older offset
 
 
 def test_an_offset_that_the_master_itself_answered_is_not_judged() -> None:
