@@ -182,13 +182,15 @@ class OffsetsAreCopied(Checker):
         slave = self.cluster.replicas.slaves.get(entry.node)
         if slave is None or fact.table != CONSUMER_OFFSETS_TABLE:
             return
-        own = self._copied[entry.node] = {}
+        earlier = self._copied.get(entry.node, {})
+        own: dict[GroupQueue, list[_CommittedOffset]] = {}
+        self._copied[entry.node] = own
         since_us = entry.mono_us - CALL_US_MAX
         for place, commits in self._commits.get(slave.master, {}).items():
             before = [each.offset for each in commits if each.at_us < since_us]
             during = [each.offset for each in commits if each.at_us >= since_us]
             if before:
-                known = own.setdefault(place, [])
+                known = own[place] = earlier.get(place, [])
                 while len(known) > 1 and known[1].at_us < entry.mono_us - ASKED_US:
                     del known[0]
                 known.append(_CommittedOffset(entry.mono_us, min([before[-1], *during])))
