@@ -105,6 +105,7 @@ class FaultContext:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self.held: dict[int, ActiveFault] = {}  # by id: the faults that hold
         self.down: dict[str, list[ActiveFault]] = {}  # by node, the faults that keep it down
         self.restart_at_end: set[str] = set()  # nodes that ran when the first one began
         self.still: dict[str, list[ActiveFault]] = {}  # by node, the faults that pause it

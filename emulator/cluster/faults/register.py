@@ -43,6 +43,7 @@ from rocketmq_emulator.cluster.faults.server_effects import (
     BusyEffect,
     PermissionEffect,
     UnregisteredEffect,
+    hinders,
     rule_applied,
 )
 from rocketmq_emulator.cluster.world import CannotDo, WorldKind
@@ -203,7 +204,7 @@ class FaultRegister:
     def __init__(self, world: World, note: Callable[[Fact], object]) -> None:
         self._context = FaultContext(world)
         self._note = note
-        self._held: dict[int, ActiveFault] = {}
+        self._held = self._context.held
         self._ids = itertools.count(1)
         self._last_id = 0
 
@@ -256,6 +257,9 @@ class FaultRegister:
             await effect_of(held).end(self._context, held)
         finally:
             self._note(FaultEnded(fault_id, reason, held.acted_count))
+        if hinders(held):
+            for name in held.nodes:
+                await self._context.undo_leftovers(name)
         return True
 
     async def end_all(self, reason: Reason) -> tuple[int, ...]:

@@ -12,11 +12,19 @@ can be asked: counts of a broker that was killed are lost.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
+from rocketmq_emulator.cluster.fault_values import (
+    Answer,
+    Busy,
+    FailingFlush,
+    FullDisk,
+    SlowDisk,
+)
 from rocketmq_emulator.cluster.faults.effects import Effect, PendingUndo, remove_holder
 from rocketmq_emulator.cluster.reply_rules import (
     ServerCall,
@@ -38,12 +46,14 @@ from rocketmq_emulator.protocol.bodies.extensions import (
 from rocketmq_emulator.protocol.bodies.routes import ClusterInfo
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.protocol.error_families import NobodyAnswered, RefusedByServer
 from rocketmq_emulator.protocol.java import java_properties
 from rocketmq_emulator.protocol.requests.nameserver import UnregisterBrokerRequest
 
 if TYPE_CHECKING:
-    from rocketmq_emulator.cluster.fault_values import Busy
     from rocketmq_emulator.cluster.faults.effects import ActiveFault, FaultContext
+
+T = TypeVar("T")
 
 
 class PlacedRule(NamedTuple):
@@ -66,7 +76,6 @@ class AnswerEffect(Effect):
         await self.recount(context, held)
         for name, placed in held.placed.items():
             await _remove(context, name, placed.rule_id)
-            await context.undo_leftovers(name)  # that the rule hindered
 
     async def end_with_world(self, context: FaultContext, held: ActiveFault) -> None:
         """Only update the counts: rules end with their processes."""
@@ -177,14 +186,14 @@ async def _remove(context: FaultContext, name: str, rule_id: int) -> None:
         await context.ask(name, remove_rule(rule_id))
     elif context.world.is_running(name):
         leftover = PendingUndo(partial(_remove, context, name, rule_id), ends_with_process=True)
-        context.pending_undo.setdefault(name, []).append(leftover)
+        # Before others, whose calls it may hinder.
+        context.pending_undo.setdefault(name, []).insert(0, leftover)
 
 
 # read_only: the permission to write ---------------------------------------------------
 
 
 SETTING = "brokerPermission"
-ADMIN: PoolName = "admin"  # the pool of the calls of tools
 
 
 class PermissionEffect(Effect):
@@ -199,10 +208,11 @@ class PermissionEffect(Effect):
         topic = held.fault.topic
         for name in held.nodes:
             context.read_only.setdefault((name, topic), []).append(held)
-            await self.on_node_resumed(context, held, name)
+            try:
+                await self._apply(context, held, name)
+            except Hindered:
+                continue
             if topic and context.can_answer(name) and name not in held.placed:
-                if _is_hindered(context, name):
-                    continue  # not applied: the operator got no answer
                 text = f"read_only: {name} has no topic {topic}"
                 raise CannotDo(context.world.kind, "begin_fault", text, text=text)
 
@@ -219,6 +229,10 @@ class PermissionEffect(Effect):
 
     async def on_node_resumed(self, context: FaultContext, held: ActiveFault, name: str) -> None:
         """Set the perm, if the broker can answer and does not have it from this fault yet."""
+        with suppress(Hindered):
+            await self._apply(context, held, name)
+
+    async def _apply(self, context: FaultContext, held: ActiveFault, name: str) -> None:
         if name in held.placed or not context.can_answer(name):
             return
         key, topic = (name, held.fault.topic), held.fault.topic
@@ -226,9 +240,9 @@ class PermissionEffect(Effect):
         if before is None:
             return
         context.perms.setdefault(key, before)
-        if await _set_perm(context, name, topic, flags.PERM_READ):
-            held.placed[name] = True
-            held.acted("took the permission to write")
+        await _set_perm(context, name, topic, flags.PERM_READ)
+        held.placed[name] = True
+        held.acted("took the permission to write")
 
 
 async def _restore_perm(context: FaultContext, name: str, topic: str) -> None:
@@ -242,10 +256,12 @@ async def _restore_perm(context: FaultContext, name: str, topic: str) -> None:
     if not topic and not context.world.is_running(name):
         del context.perms[key]  # the next process does not have this fault's perm
         return
-    if context.can_answer(name) and await _set_perm(context, name, topic, context.perms[key]):
-        if key not in context.read_only:
-            context.perms.pop(key, None)
-        return
+    with suppress(Hindered):
+        if context.can_answer(name):
+            await _set_perm(context, name, topic, context.perms[key])
+            if key not in context.read_only:
+                context.perms.pop(key, None)
+            return
     leftover = PendingUndo(partial(_restore_perm, context, name, topic), not topic)
     context.pending_undo.setdefault(name, []).append(leftover)
 
@@ -253,48 +269,71 @@ async def _restore_perm(context: FaultContext, name: str, topic: str) -> None:
 async def _perm_of(context: FaultContext, name: str, topic: str) -> int | None:
     """The perm of the broker, or of *topic*; None if the process or the topic is gone.
 
-    Also None without an answer, if another fault hinders the broker's answers.
+    Raises ``Hindered``.
     """
-    try:
-        if topic:
-            config = await context.ask(name, read_topic(topic))
-            return None if config is None else config.perm
-        return await context.ask(name, read_permission())
-    except Exception:
-        if _is_hindered(context, name):
-            return None
-        raise
+    if topic:
+        config = await _ask(context, name, read_topic(topic))
+        return None if config is None else config.perm
+    return await _ask(context, name, read_permission())
 
 
-async def _set_perm(context: FaultContext, name: str, topic: str, given: int) -> bool:
+async def _set_perm(context: FaultContext, name: str, topic: str, given: int) -> None:
     """Set the perm; the broker answers once it is registered at all NameServers that answer.
 
-    False if another fault hindered the broker.  Raises the broker's error only if the perm was
-    not set and no other call has set it since.
+    Raises the broker's error, or ``Hindered``, only if the perm was not set and no other call has
+    set it since.
     """
     mine = context.perm_calls[name, topic] = context.perm_calls.get((name, topic), 0) + 1
     try:
-        call = write_permission(given)
-        if topic:
-            config = await context.ask(name, read_topic(topic))
-            if config is None:
-                return True  # deleted meanwhile
-            call = put_topic(msgspec.structs.replace(config, topic_name=topic, perm=given))
-        await context.ask(name, call)
-    except Exception:
+        await _put_perm(context, name, topic, given)
+    except (NobodyAnswered, RefusedByServer, OSError):
         is_set = await _perm_of(context, name, topic) == given
-        if is_set or context.perm_calls[name, topic] != mine:
-            return True
-        if not _is_hindered(context, name):
+        if not is_set and context.perm_calls[name, topic] == mine:
             raise
-        return False
-    return True
 
 
-def _is_hindered(context: FaultContext, name: str) -> bool:
-    """Whether a fault keeps the broker from answering admin calls: a busy pool, a reply rule."""
-    rules = (held for (node, _), held in context.rules.items() if node == name)
-    return bool(context.busy.get((name, ADMIN))) or any(not held.is_over for held in rules)
+async def _put_perm(context: FaultContext, name: str, topic: str, given: int) -> None:
+    call = write_permission(given)
+    if topic:
+        config = await _ask(context, name, read_topic(topic))
+        if config is None:
+            return  # deleted meanwhile
+        call = put_topic(msgspec.structs.replace(config, topic_name=topic, perm=given))
+    await _ask(context, name, call)
+
+
+# Calls that other faults hinder -------------------------------------------------------
+
+
+HINDERING = (Answer, FailingFlush, FullDisk, SlowDisk)  # and a busy pool of admin calls
+
+
+class Hindered(NobodyAnswered):
+    """Another fault kept the broker from carrying out upstream's call: it is not applied."""
+
+
+def hinders(held: ActiveFault) -> bool:
+    """Whether *held* may keep its nodes from carrying out an operator's calls."""
+    is_busy = isinstance(held.fault, Busy) and held.fault.pool == "admin"
+    return is_busy or isinstance(held.fault, HINDERING)
+
+
+async def _ask(context: FaultContext, name: str, call: ServerCall[T]) -> T | None:
+    """As ``context.ask``; raises ``Hindered`` if a fault of the node hindered it meanwhile."""
+    before, rule_count = _hindrances(context, name), len(context.rules)
+    try:
+        return await context.ask(name, call)
+    except Exception as error:
+        if before or _hindrances(context, name) or len(context.rules) > rule_count:
+            raise Hindered from error
+        raise
+
+
+def _hindrances(context: FaultContext, name: str) -> list[ActiveFault]:
+    return [held for held in context.held.values() if name in held.nodes and hinders(held)]
+
+
+# The calls ----------------------------------------------------------------------------
 
 
 def read_permission() -> ServerCall[int]:
@@ -352,7 +391,6 @@ class BusyEffect(Effect):
             await _count(context, name, pool)
             holding.remove(held)
             await _apply_pool(context, name, pool)
-            await context.undo_leftovers(name)  # that the pool hindered
 
     async def end_with_world(self, context: FaultContext, held: ActiveFault) -> None:
         """Only update the counts: pools end with their processes."""
@@ -378,8 +416,8 @@ async def _apply_pool(context: FaultContext, name: str, pool: PoolName) -> None:
     if not context.can_answer(name):
         if context.world.is_running(name):
             undo = partial(_apply_pool, context, name, pool)
-            context.pending_undo.setdefault(name, []).append(
-                PendingUndo(undo, ends_with_process=True)
+            context.pending_undo.setdefault(name, []).insert(
+                0, PendingUndo(undo, ends_with_process=True)
             )
         return
     while True:

@@ -18,6 +18,7 @@ from rocketmq_emulator.cluster.fault_values import (
     ClockDrift,
     ClockJump,
     CutLink,
+    FullDisk,
     Kill,
     Partition,
     Pause,
@@ -29,12 +30,13 @@ from rocketmq_emulator.cluster.fault_values import (
     Stop,
 )
 from rocketmq_emulator.cluster.faults.register import UnknownFault
-from rocketmq_emulator.cluster.faults.server_effects import read_permission
-from rocketmq_emulator.cluster.reply_rules import ReplyRuleRefused
+from rocketmq_emulator.cluster.faults.server_effects import read_permission, read_topic
+from rocketmq_emulator.cluster.reply_rules import ReplyRuleRefused, put_topic
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.world import UnknownNode
 from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
 from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
 from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
 from rocketmq_emulator.protocol.flags import PERM_READ, PERM_WRITE
 from rocketmq_emulator.sim.world import run_virtual
@@ -82,8 +84,16 @@ class VirtualBench:
         return await self.ask(looked, name)
 
     def facts(self, *kinds: str) -> list[dict[str, Any]]:
+        return self.facts_of("world", *kinds)
+
+    def facts_of(self, node: str, *kinds: str) -> list[dict[str, Any]]:
         entries = map(msgspec.json.decode, self._lines)
-        return [e["fact"] for e in entries if e["node"] == "world" and e["fact"]["kind"] in kinds]
+        return [e["fact"] for e in entries if e["node"] == node and e["fact"]["kind"] in kinds]
+
+    def perms_set(self) -> list[str]:
+        """The perms that the broker was given, in order."""
+        facts = self.facts_of(BROKER, "SettingsChanged")
+        return [text[-1] for fact in facts for text in fact["settings"]]
 
 
 def play(steps: Callable[[VirtualBench], Awaitable[None]], **fields: Any) -> None:
@@ -323,6 +333,17 @@ def test_a_reply_rule_of_a_node_that_stands_still_is_set_when_it_goes_on(ends_fi
     play(steps)
 
 
+HINDRANCES = (
+    Busy(node=BROKER, pool="admin", threads=1, service_ms=20_000),
+    Answer(
+        node=BROKER,
+        rule=ReplyRule(
+            code=RequestCode.UPDATE_BROKER_CONFIG, error_code=ResponseCode.SYSTEM_ERROR
+        ),
+    ),
+)
+
+
 async def perm_of(cluster: VirtualCluster) -> int:
     return await cluster.call_server(BROKER, read_permission())
 
@@ -347,8 +368,56 @@ def test_a_read_only_that_ends_while_the_next_begins_leaves_the_perm_to_it() -> 
         await cluster.end_fault(pause)
         await cluster.end_fault(*ids)
         assert await perm_of(cluster) == BOTH
+        assert bench.perms_set() == ["4", "6", "4", "6"]
 
     play(steps, name_servers=2)
+
+
+def test_a_topic_that_a_full_disk_cannot_save_stays_writable_and_that_is_no_error() -> None:
+    async def steps(bench: VirtualBench) -> None:
+        cluster = bench.cluster
+        topic = TopicConfig(topic_name="orders", read_queue_nums=4, write_queue_nums=4, perm=BOTH)
+        await cluster.call_server(BROKER, put_topic(topic))
+        disk = await cluster.begin_fault(FullDisk(node=BROKER))
+        read_only = await cluster.begin_fault(ReadOnly(broker=BROKER, topic="orders"))
+        await cluster.end_fault(read_only)
+        await cluster.end_fault(disk)
+        config = await cluster.call_server(BROKER, read_topic("orders"))
+        assert config is not None
+        assert config.perm == BOTH
+        assert bench.facts("FaultEnded")[0]["acted_count"] == 0
+
+    play(steps)
+
+
+@pytest.mark.parametrize("hindrance", HINDRANCES, ids=["busy", "answer"])
+def test_a_paused_broker_first_loses_what_hinders_its_calls(hindrance) -> None:
+    async def steps(bench: VirtualBench) -> None:
+        cluster = bench.cluster
+        ids = [
+            await cluster.begin_fault(fault)
+            for fault in (ReadOnly(broker=BROKER), hindrance, Pause(node=BROKER))
+        ]
+        for fault_id in ids:
+            await cluster.end_fault(fault_id)
+        await trio.sleep(1)  # a world undoes what waited for the node after it goes on
+        assert await perm_of(cluster) == BOTH
+        assert await cluster.reply_rules(BROKER) == ()
+
+    play(steps)
+
+
+def test_a_rule_that_ends_while_a_call_waits_for_it_has_hindered_the_call() -> None:
+    async def steps(bench: VirtualBench) -> None:
+        cluster = bench.cluster
+        rule = ReplyRule(code=RequestCode.GET_BROKER_CONFIG, delay_ms=20_000)
+        await cluster.begin_fault(Answer(node=BROKER, rule=rule), 3_000)
+        read_only = await cluster.begin_fault(ReadOnly(broker=BROKER))
+        assert [each.fault for each in cluster.faults()] == [ReadOnly(broker=BROKER)]
+        await cluster.end_fault(read_only)
+        assert await perm_of(cluster) == BOTH
+
+    play(steps)
 
 
 def test_a_read_only_knows_the_perm_that_a_paused_broker_still_has_to_get_back() -> None:
@@ -361,6 +430,7 @@ def test_a_read_only_knows_the_perm_that_a_paused_broker_still_has_to_get_back()
         assert await perm_of(cluster) == PERM_READ
         await cluster.end_fault(second)
         assert await perm_of(cluster) == BOTH
+        assert bench.perms_set() == ["4", "4", "6"]
 
     play(steps)
 
@@ -376,17 +446,6 @@ def test_a_broker_that_refuses_the_perm_by_itself_is_an_error() -> None:
             await cluster.begin_fault(ReadOnly(broker=BROKER))
 
     play(steps)
-
-
-HINDRANCES = (
-    Busy(node=BROKER, pool="admin", threads=1, service_ms=20_000),
-    Answer(
-        node=BROKER,
-        rule=ReplyRule(
-            code=RequestCode.UPDATE_BROKER_CONFIG, error_code=ResponseCode.SYSTEM_ERROR
-        ),
-    ),
-)
 
 
 @pytest.mark.parametrize("hindrance", HINDRANCES, ids=["busy", "answer"])
