@@ -144,7 +144,7 @@ BROKER_RULES = SettingRules(
         (Range(1), "timer_delay_s_max timer_precision_ms timer_roll_window_slots"),
         (Range(1), "timer_slot_messages_max persist_timers_interval_ms"),
         (Range(0), "transaction_immunity_ms transaction_checks_max"),
-        (Range(0), "transaction_check_interval_ms"),
+        (Range(0), "transaction_check_interval_ms slave_sync_interval_ms"),
         (Range(1), "transaction_op_interval_ms transaction_op_bytes_max"),
         (Range(0, PORT_MAX), "ha_port"),
         (Range(1), "ha_heartbeat_interval_ms ha_silence_ms_max ha_connect_interval_ms"),
@@ -423,6 +423,7 @@ class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
     filter_error_percent: int = 20  # BrokerConfig.maxErrorRateOfBloomFilter
     server_side_reset: bool = True  # BrokerConfig.useServerSideResetOffset (5.2; before, never)
     slave_read: bool = False  # BrokerConfig.slaveReadEnable
+    slave_sync_interval_ms: int = 0  # ours: of tables, 0 = the times of the release, 10 to 60 s
     offset_check_in_slave: bool = False  # MessageStoreConfig.offsetCheckInSlave
     behind_bytes_max: int = (
         4 * 1024**3

@@ -1,8 +1,9 @@
 """Waits of a test for masters and slaves: until all is copied, until a broker name has a master.
 
 A test that kills a master waits first until its slaves have everything; else chance decides what
-dies with it.  Bytes of the log come at once, tables (topics, committed offsets) every few seconds,
-and in controller mode only a slave in the sync-state set is elected.
+dies with it.  Bytes of the log come at once, tables (topics, committed offsets) every 10 s
+to 60 s or as ``slave_sync_interval_ms`` says, and in controller mode only a slave in the
+sync-state set is elected.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+TABLES = (
+    "slaves copy tables every 10 s in 4.x and with a controller, every 60 s else in 5.x: the "
+    "setting slave_sync_interval_ms is quicker"
+)
 LEADING: tuple[ReplicaRole, ...] = ("master", "acting master")
 NO_WAY = (
     "a slave becomes the master by a controller (controllers=1), or acts as the master "
@@ -156,7 +161,7 @@ def what_it_lacks(slave: BrokerReport, master: BrokerReport, its: BrokerOverview
     if view.is_in_sync is False:
         return "is not in the sync-state set"
     if lacking := next(_tables_lacking(slave.found, its), ""):
-        return f"lacks {lacking}: tables are copied every few seconds"
+        return f"lacks {lacking}: {TABLES}"
     return ""
 
 

@@ -118,12 +118,16 @@ class SlaveSynchronize:
         self._is_of_5 = release >= SLAVE_SYNC_OF_5
         is_controlled = config.enable_controller_mode
         self._full_after_ms = FULL_AFTER_CONTROLLED_MS if is_controlled else FULL_AFTER_MS
+        if config.slave_sync_interval_ms:
+            self._full_after_ms = 0  # in every tick
         self._synced_ms = began_ms  # when the last full round ended, with a master or without
         self._failing: set[str] = set()
 
     @property
     def times(self) -> SyncTimes:
         """When ``due_steps`` is to be called; in controller mode, from each change on."""
+        if interval_ms := self._config.slave_sync_interval_ms:
+            return SyncTimes(first_ms=interval_ms, interval_ms=interval_ms)
         if self._config.enable_controller_mode:
             return SyncTimes(first_ms=3_000, interval_ms=3_000)
         if self._is_of_5:

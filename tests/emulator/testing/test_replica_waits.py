@@ -18,6 +18,7 @@ from rocketmq_emulator.protocol.bodies.extensions import (
 from rocketmq_emulator.sync import Message, Producer
 from rocketmq_emulator.testing.replica_waits import what_it_lacks
 
+QUICK = {"slave_sync_interval_ms": 100}
 ORDERS = TopicRow("orders", 4, 0, 7)
 BILLING = GroupRow("billing", queues=(QueueRow("orders", 0, 7, 5),))
 
@@ -66,7 +67,7 @@ def test_what_a_slave_has_though_its_master_knows_no_sync_state_set_is_complete(
 
 def test_a_master_that_is_killed_when_all_is_copied_loses_nothing() -> None:
     with Cluster(
-        brokers=1, slaves=1, controllers=1, release="5.3.3", topics=["orders"]
+        brokers=1, slaves=1, controllers=1, release="5.3.3", topics=["orders"], settings=QUICK
     ) as cluster:
         settings = cluster.client_settings(quick=True)
         with Producer(group="shop", **settings) as producer:
@@ -81,7 +82,7 @@ def test_a_master_that_is_killed_when_all_is_copied_loses_nothing() -> None:
 
 def test_a_slave_that_acts_is_found_and_one_that_does_not_is_named_with_the_cure() -> None:
     with Cluster(
-        brokers=1, slaves=1, acting_master=True, release="5.3.3", topics=["orders"]
+        brokers=1, slaves=1, acting_master=True, release="5.3.3", topics=["orders"], settings=QUICK
     ) as cluster:
         cluster.wait_until_copied()
         cluster.kill("broker-a")

@@ -106,14 +106,14 @@ class FakeMaster:
         return [round(at_s) for at_s, code, _ in self.asked if code == rpc.code]
 
 
-def requests_of_a_slave(release: str, until_s: int) -> FakeMaster:
+def requests_of_a_slave(release: str, until_s: int, **settings: Any) -> FakeMaster:
     """The requests of a slave whose master is registered all the time."""
 
     async def main(bench: RegistrationBench) -> FakeMaster:
         names, master = await bench.name_server("namesrv"), FakeMaster(bench)
         names.master = master.address
         await master.start()
-        await bench.broker(broker_role="SLAVE", broker_id=1)
+        await bench.broker(broker_role="SLAVE", broker_id=1, **settings)
         await trio.sleep_until(until_s)
         return master
 
@@ -134,6 +134,13 @@ def test_r16_tables_are_copied_at_the_times_of_the_release(
     release: str, times_s: list[int]
 ) -> None:
     assert requests_of_a_slave(release, 125).times_s(catalog.GET_ALL_TOPIC_CONFIG) == times_s
+
+
+@pytest.mark.parametrize("release", [LAST_4, LAST_5])
+def test_a_test_may_have_all_tables_copied_more_often(release: str) -> None:
+    master = requests_of_a_slave(release, 9, slave_sync_interval_ms=2_000)
+    for rpc in (catalog.GET_ALL_TOPIC_CONFIG, catalog.GET_ALL_CONSUMER_OFFSET):
+        assert master.times_s(rpc) == [2, 4, 6, 8]
 
 
 def test_r16_a_slave_of_5_copies_the_timer_checkpoint_every_three_seconds() -> None:
