@@ -87,7 +87,7 @@ class StreamReader:
         return fields
 
     def _take_bytes(self, size: int) -> memoryview:
-        """Bytes of what was fed, not a copy: a slave copies them into its log."""
+        """The next *size* bytes as a slice, without a copy: they are copied into the log."""
         taken = memoryview(self._data)[self._at : self._at + size]
         self._at += size
         return taken

@@ -142,12 +142,12 @@ class BrokerReport(msgspec.Struct, frozen=True):
 
     @property
     def replica(self) -> ReplicaRow | None:
-        """What it says of itself."""
+        """Its role, id and end of log, as the broker answered; None without an answer."""
         return self.found.replica if self.found else None
 
     @property
     def role(self) -> ReplicaRole:
-        """As it says, else by its id."""
+        """The role that the broker answered; without one master or slave, by its id."""
         if self.replica is not None:
             return self.replica.role
         return "master" if self.broker_id == MASTER_ID else "slave"

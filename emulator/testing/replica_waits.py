@@ -125,11 +125,11 @@ async def _last(
         await trio.sleep(poll_s)
 
 
-# What a slave lacks -----------------------------------------------------------------------
+# Missing data of slaves ------------------------------------------------------------------
 
 
 def _lacking(nodes: ReplicaNodes, reports: Iterable[BrokerReport]) -> Iterator[str]:
-    """What is not copied yet, one text for each slave; or which brokers are not listed yet."""
+    """A text for each slave that lacks data, and for each name with unregistered brokers."""
     every = list(reports)
     leading = leading_reports(every)
     running = Counter(
@@ -150,7 +150,7 @@ def _lacking(nodes: ReplicaNodes, reports: Iterable[BrokerReport]) -> Iterator[s
 
 
 def what_it_lacks(slave: BrokerReport, master: BrokerReport, its: BrokerOverview) -> str:
-    """What *slave* lacks of *its*: all that *master* has."""
+    """The first thing that *slave* lacks of *its*, the overview of *master*; empty: nothing."""
     if slave.found is None:
         return slave.problem
     view = slave.view(master)

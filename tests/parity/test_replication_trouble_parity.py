@@ -216,8 +216,10 @@ def test_a_slave_of_5_loses_the_address_of_its_file(release: str, pairs) -> None
     pair.start("slave", haMasterAddress=pair.address("master", 1))
     if release == "4.9.7":
         wait_copied(pair)
+        assert pair.log("slave")[1] == pair.log("master")[1]
     else:
         keeps(lambda: pair.log("slave")[1] == 0, lambda: pair.log("slave"), 45)
+        assert pair.log("slave")[1] == 0
 
 
 @BOTH

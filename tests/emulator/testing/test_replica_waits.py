@@ -1,4 +1,4 @@
-"""Waits of tests for slaves and masters: what is copied, and who leads after a kill."""
+"""``wait_until_copied`` and ``wait_for_master``: missing data, and fail-over after a kill."""
 
 from __future__ import annotations
 

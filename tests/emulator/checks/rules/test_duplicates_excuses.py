@@ -268,7 +268,7 @@ def test_an_orderly_member_asks_again_at_its_first_pull_and_no_other_does() -> N
     assert unexplained(again.consumed(TWO, 99)) == 1
 
 
-# What was pulled, and not polled -----------------------------------------------------------------
+# Messages pulled but not polled ------------------------------------------------------------------
 
 
 def polled_around(*facts: Fact, kind: str = "lite_pull", polls: tuple[int, ...]) -> AJournal:
