@@ -229,7 +229,11 @@ class CommitsFollowDelivery(Checker):
         if reading.committed is None or consumer.started.consumer_kind == "pull":
             return
         since_us = self.cluster.now_us - WRITTEN_US
-        done = reading.done.first_missing(max(reading.committed, reading.start, reading.reused_to))
+        # What was consumed before a loss proves nothing: an elected slave may have it again.
+        next_one = max(reading.committed, reading.start)
+        starts = (next_one, max(next_one, reading.reused_to))
+        ends = ((start, reading.done.first_missing(start)) for start in starts)
+        done = max((end for start, end in ends if end > start), default=0)
         done = min(
             done, reading.records.end_offset
         )  # a log that lost its end was consumed further

@@ -335,9 +335,9 @@ class LostWithMasters(Checker):
 
     def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
         """What the elected slave lacks is lost: the former master will truncate it."""
-        move, master = self.cluster.roles.move, self.cluster.replicas.moved()
-        if move is None or master is None:
+        if (moved := self.cluster.replicas.moved()) is None:
             return
+        move, master = moved
         self._dead.discard(move.name)
         self._only_at_slaves.pop(move.name, None)
         known = self._acknowledged.get(move.name, [])

@@ -187,9 +187,9 @@ class SlaveLogsAgree(Checker):
 
     def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
         """The elected slave's log is the master's; the old master's is a copy from now on."""
-        move, master = self.cluster.roles.move, self.cluster.replicas.moved()
-        if move is None or master is None:
+        if (moved := self.cluster.replicas.moved()) is None:
             return
+        move, master = moved
         ends = self._ends.setdefault(move.name, _LogEnds())
         left = master.slaves[move.left]
         self._copies.pop(move.slave, None)

@@ -12,14 +12,14 @@ elected slave resumes from the progress that it copied last, every 10 s, unless 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from rocketmq_emulator.checks.state.cluster_state import ClusterState
 from rocketmq_emulator.checks.state.half_messages import HalfMessage, HalfMessages, HalfRecord
 from rocketmq_emulator.checks.state.pending_messages import PendingMessages, WaitingCopy
 from rocketmq_emulator.checks.state.promises import stays_in_log
-from rocketmq_emulator.checks.state.queue_positions import UnflushedRecords
+from rocketmq_emulator.checks.state.queue_positions import RemovedRecords, UnflushedRecords
 from rocketmq_emulator.checks.state.queue_records import QueueRecords
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
@@ -70,9 +70,7 @@ class LogEnds:
         )  # brokers that lost power, and have not recovered since
         self._ends: dict[str, int] = {}  # broker → end of its log in the journal
         self._unnoted_bytes: dict[str, int] = {}  # broker → bytes recovered, never noted
-        self._only_at_slaves: dict[str, list[_LostRecord]] = {}  # by master: the last it lost
-        # By former master: records at the end of its log that the elected one lacks.
-        self._left_behind: dict[str, list[_LostRecord]] = {}
+        self._removed = RemovedRecords[_LostRecord]()
         self._read_back: set[str] = set()  # brokers that found records at their start
 
     def table(self) -> Table:
@@ -105,9 +103,9 @@ class LogEnds:
 
         The rule ``lost_with_masters`` has the promises of copies.
         """
-        move, master = self._cluster.roles.move, self._cluster.replicas.moved()
-        if move is None or master is None:
+        if (moved := self._cluster.replicas.moved()) is None:
             return
+        move, master = moved
         end, kept = master.end, master.kept
         left: list[_LostRecord] = []
         for records, offset in self._unflushed.lost(entry.node, kept):
@@ -118,9 +116,10 @@ class LogEnds:
                 if offset not in records.acked:
                     self._cluster.roles.leave_behind(records.queue, offset, key)
             self.cut_queue(records, offset)
-        self._restore(self._only_at_slaves.pop(entry.node, ()), entry, kept, end)
-        self._restore(self._left_behind.pop(move.slave, ()), entry, kept, end)
-        self._left_behind[move.left] = left
+        for known in self._removed.elected(entry.node, move.slave):
+            if kept <= known.stored.position < end:
+                self._restore(known, entry)
+        self._removed.left_behind(move.left, left)
         if (unnoted := end - min(self._ends.get(entry.node, end), kept)) > 0:
             self._was_killed_before_it_noted(entry.node, unnoted)  # not of the former master
         self._ends[entry.node] = end
@@ -128,19 +127,12 @@ class LogEnds:
         if end:
             self._read_back.add(entry.node)
 
-    def _restore(self, known: Sequence[_LostRecord], entry: Entry, kept: int, end: int) -> None:
-        """Put back the records *known* that the elected log has, removed with an earlier end.
-
-        A former master lost them with its power, or it is elected again and has not truncated
-        its log.  The epoch that it begins covers them.
-        Upstream: AutoSwitchHAService.changeToMaster.
-        """
-        for lost in reversed(known):
-            records, stored = lost.records, lost.stored
-            if kept <= stored.position < end and stored.offset == records.end_offset:
-                records.store(stored, entry)
-                if lost.half is not None:
-                    self._halves.has_again(*lost.half, stored.offset)
+    def _restore(self, known: _LostRecord, entry: Entry) -> None:
+        """Put back a record that the elected log has, if it is the next one of its queue."""
+        if known.stored.offset == known.records.end_offset:
+            known.records.store(known.stored, entry)
+            if known.half is not None:
+                self._halves.has_again(*known.half, known.stored.offset)
 
     def _topic_deleted(self, fact: TopicDeleted, entry: Entry) -> None:
         self._lose_queues(entry.node, fact.topic)
@@ -244,8 +236,7 @@ class LogEnds:
             if may_come_again and (lost := self._lost_record(records, offset)) is not None:
                 lost_records.append(lost)
             self.cut_queue(records, offset)
-        if lost_records:
-            self._only_at_slaves[entry.node] = lost_records
+        self._removed.lost(entry.node, lost_records)
 
     def _lost_record(self, records: QueueRecords, offset: int) -> _LostRecord | None:
         found = records.message_records.at(offset)

@@ -486,9 +486,9 @@ class Progress:
 
     def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
         """An elected slave has the offsets that it copied last."""
-        master = self._cluster.replicas.moved()
-        if master is not None and master.elected is not None:
-            since_us = master.elected.knows_to_us(CONSUMER_OFFSETS_TABLE)
+        moved = self._cluster.replicas.moved()
+        if moved is not None and (elected := moved[1].elected) is not None:
+            since_us = elected.knows_to_us(CONSUMER_OFFSETS_TABLE)
             self._restore(entry.node, since_us, entry.mono_us)
 
     def _restore(self, broker: str, since_us: int, now_us: int) -> None:

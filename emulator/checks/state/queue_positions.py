@@ -9,7 +9,7 @@ flushed; their places are used again.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, Self, TypeVar
 
 from rocketmq_emulator.checks.state.replicas import MastersAndSlaves
@@ -74,11 +74,47 @@ class UnflushedRecords(Generic[Record]):
         )
 
 
+class RemovedRecords(Generic[Record]):
+    """Records that a master lost, or had alone when it was replaced: of each the last ones.
+
+    They are in their queues again from when a slave that has them is elected: it never truncated
+    them, and the epoch that it begins covers them.  A broker's are in order, the last first.
+    Upstream: AutoSwitchHAService.changeToMaster.
+    """
+
+    def __init__(
+        self,
+        lost: dict[str, Sequence[Record]] | None = None,
+        left: dict[str, Sequence[Record]] | None = None,
+    ) -> None:
+        self._lost = lost or {}  # by master
+        self._left = left or {}  # by former master
+
+    def lost(self, master: str, records: Sequence[Record]) -> None:
+        """*master* lost *records* from the end of its log; slaves may have them."""
+        if records:
+            self._lost[master] = records
+
+    def left_behind(self, former: str, records: Sequence[Record]) -> None:
+        """Only the *former* master has *records*: its elected slave lacks them."""
+        self._left[former] = records
+
+    def elected(self, master: str, slave: str) -> Iterator[Record]:
+        """Remove and yield what the *slave*, *master* from now on, may have; the first first."""
+        for known in (self._lost.pop(master, ()), self._left.pop(slave, ())):
+            yield from reversed(known)
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        """Copies share the records, as those of ``UnflushedRecords`` do."""
+        return type(self)(self._lost.copy(), self._left.copy())
+
+
 class QueuePositions:
     """``ends`` has the next offset of each queue, ``committed`` each group's offsets.
 
     *on_lost* is called with each message that a broker has lost, and the broker.  With
-    *replicas*, which are updated before it, an elected slave may lack the end of its master's log.
+    *replicas*, which are updated before it, an elected slave may lack the end of its master's log,
+    or have what its master lost.
     """
 
     def __init__(
@@ -91,6 +127,7 @@ class QueuePositions:
         self.committed: defaultdict[str, dict[Queue, int]] = defaultdict(dict)
         self._queues_of: defaultdict[str, list[Queue]] = defaultdict(list)  # by topic
         self._unflushed = UnflushedRecords[MessageStored](UNFLUSHED_MAX)
+        self._removed = RemovedRecords[MessageStored]()
         self._on_lost = on_lost
 
     def table(self) -> Table:
@@ -137,21 +174,33 @@ class QueuePositions:
             self._unflushed.flushed(entry.node, fact.position)
 
     def _role_changed(self, fact: BrokerRoleChanged, entry: Entry) -> None:
-        if self._replicas is not None and (moved := self._replicas.moved()) is not None:
-            self._lose(entry.node, moved.kept)
+        if self._replicas is None or (moved := self._replicas.moved()) is None:
+            return
+        move, master = moved
+        left = self._lose(entry.node, master.kept)
+        for known in self._removed.elected(entry.node, move.slave):
+            is_next = known.offset == self.ends.get(known.queue)
+            if is_next and master.kept <= known.position < master.end:
+                self.stored(known, entry)
+        self._removed.left_behind(move.left, left)
 
     def _recovered(self, fact: LogRecovered, entry: Entry) -> None:
-        self._lose(entry.node, fact.end_position)
+        lost = self._lose(entry.node, fact.end_position)
+        if self._replicas is not None and self._replicas.may_move(entry.node):
+            self._removed.lost(entry.node, lost)
 
     def _power_lost(self, fact: PowerLost, entry: Entry) -> None:
         if self._replicas is None or not self._replicas.may_move(entry.node):
             self._lose(entry.node, fact.kept_position)
 
-    def _lose(self, broker: str, end_position: int) -> None:
-        for lost in self._unflushed.lost(broker, end_position):
+    def _lose(self, broker: str, end_position: int) -> list[MessageStored]:
+        """Remove what the log of *broker* had beyond *end_position*, and return it."""
+        all_lost = list(self._unflushed.lost(broker, end_position))
+        for lost in all_lost:
             self.ends[lost.queue] = min(self.ends[lost.queue], lost.offset)
             if self._on_lost is not None:
                 self._on_lost(broker, lost)
+        return all_lost
 
     def _committed(self, fact: OffsetCommitted | GroupOffsetMoved, _entry: Entry) -> None:
         self.committed[fact.group][fact.queue] = fact.offset

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rocketmq_emulator.checks.state.broker_roles import SLAVE, ElectedMasters
+from rocketmq_emulator.checks.state.broker_roles import SLAVE, ElectedMasters, Move
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
     BrokerReset,
@@ -166,10 +166,10 @@ class MastersAndSlaves:
         """The master with the broker name *broker*, if it ever had a slave."""
         return self.masters.get(broker)
 
-    def moved(self) -> MasterLog | None:
-        """The log of the master that was elected by the entry being read, if that is one."""
+    def moved(self) -> tuple[Move, MasterLog] | None:
+        """The election that the entry being read is, and the log of its master, if it is one."""
         move = self._roles.move
-        return None if move is None else self.masters.get(move.name)
+        return None if move is None else (move, self.masters[move.name])
 
     def may_move(self, broker: str) -> bool:
         """Whether controllers elect the master of the name *broker*."""

@@ -255,6 +255,23 @@ def test_members_are_given_what_a_master_had_lost_by_an_elected_slave() -> None:
     assert len(committed_past_a_loss(given=False)) == 1
 
 
+def not_committed(*, goes_on: bool) -> list[str]:
+    """The run ends 30 s after the election; the member *goes_on* and consumes offset 2."""
+    journal = an_election().consumer(MEMBER).claimed(MEMBER, Q0, offsets=(0,)).stored(0, key="a")
+    journal.stored(1, key="b").copied(2).consumed(MEMBER, 0, key="a").consumed(MEMBER, 1, key="b")
+    journal.note(MASTER, PowerLost(*(RECORD_BYTES,) * 2, 2 * RECORD_BYTES, ()))
+    journal.note(MASTER, LogRecovered(1, 0, RECORD_BYTES)).takes_role(MASTER, "master", 1)
+    journal.note(MASTER, OffsetCommitted("billing", Q0, 1, PEER)).elects()
+    if goes_on:
+        journal.stored_by(SLAVE, 2, Q0, "c", 2).consumed(MEMBER, 2, key="c")
+    return [each for each in found(journal.at_s(230).ends(), "commits") if "up to" in each]
+
+
+def test_a_member_need_not_commit_what_it_consumed_before_a_loss_until_it_goes_on() -> None:
+    assert not_committed(goes_on=False) == []
+    assert len(not_committed(goes_on=True)) == 1
+
+
 def elected_again(*, truncates: bool) -> list[str]:
     """A master that was replaced has offset 1 alone, and is elected again; members commit 2."""
     journal = an_election().consumer(MEMBER).claimed(MEMBER, Q0, offsets=(0,)).stored(0, key="a")
