@@ -132,7 +132,7 @@ def planned(options: argparse.Namespace, home: Path) -> list[Server]:
         **_given(options.nset),
     }
     servers = [Server("namesrv", "namesrv", namesrv_port, "256m", settings)]
-    controllers = _controllers(options.controllers, home)
+    controllers = controller_servers(options.controllers, home)
     servers += controllers
     for letter in range(options.brokers):
         master = f"broker-{chr(ord('a') + letter)}"
@@ -177,7 +177,7 @@ def _role(number: int, controllers: list[Server]) -> dict[str, object]:
     return {"brokerRole": "SLAVE"} if number else {}
 
 
-def _controllers(count: int, home: Path) -> list[Server]:
+def controller_servers(count: int, home: Path) -> list[Server]:
     """Controllers that elect a leader among them; each serves at its address as a peer."""
     ports = [free_ports(2) for _ in range(count)]
     names = ["controller"] if count == 1 else [f"controller-{letter}" for letter in "abc"[:count]]

@@ -6,6 +6,7 @@ Slaves copy their master's topics 13 s after their start, so most of these scena
 from __future__ import annotations
 
 from rocketmq_emulator.scenarios import Lag, Partition, Run, metric, scenario
+from rocketmq_emulator.scenarios.library.slave_copies import LAG_BYTES_MAX
 
 COPIED_S = 16  # by then a slave has the topics of its master, and is in the sync-state set
 NO_RETRY = {"async_retries": 0}
@@ -127,6 +128,33 @@ async def a_slave_misses_an_epoch(run: Run, restarted: bool = False) -> None:
                 await run.sleep(20)
     await run.sleep(40)
     run.expect(metric("lost_with_masters") <= 1, metric("elections") >= 2)
+
+
+@scenario
+async def a_quick_restart_strands_the_slave(run: Run, noticed: bool = False) -> None:
+    """A master loses its power and is back after 5 s: its slave never copies again.
+
+    The controller was told nothing, and heartbeats count for 10 s, so the broker is the master of
+    the epoch that it had.  A master that begins to serve notes its epoch as from the end of its
+    log, and removes the entry of the same epoch, which its slave has with another start: the two
+    logs have no epoch in common.  The slave is out of the sync-state set for good, also after a
+    restart, until its store is removed.  When the master dies later nobody may be elected.
+
+    A controller that noticed the end, as that of a killed process (noticed), elects the slave, and
+    the old master copies from it.  All releases with controllers do this; no thread was found.
+    """
+    await run.cluster(topics={"orders": 1}, **ELECTED)
+    await run.sleep(COPIED_S)
+    with run.load("orders", rate=20, mode="async"):
+        await run.sleep(5)
+        with run.kill("broker-a") if noticed else run.power_off("broker-a"):
+            await run.sleep(5)
+        await run.sleep(60)
+        with run.kill("broker-a"):
+            await run.sleep(20)
+        await run.sleep(40)
+    await run.sleep(20)
+    run.expect(metric("lag_at_death_bytes") <= LAG_BYTES_MAX, metric("failed_elections") == 0)
 
 
 @scenario(issue="apache/rocketmq#7017")

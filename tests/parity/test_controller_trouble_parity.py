@@ -17,7 +17,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks.clusters import ROOT, Cluster, running
-from benchmarks.real_cluster import HOST, Server, fetched_jars, free_ports, launched
+from benchmarks.real_cluster import (
+    HOST,
+    Server,
+    controller_servers,
+    fetched_jars,
+    free_ports,
+    launched,
+)
 from benchmarks.stream import NoSuccess, Stream
 from rocketmq_emulator import Message
 from rocketmq_emulator.errors.call_errors import SendError
@@ -34,6 +41,7 @@ from rocketmq_emulator.protocol.requests.controller import (
 )
 from rocketmq_emulator.protocol.requests.pulling import ViewMessageRequest
 from rocketmq_emulator.sync import Producer
+from tests.parity.hidden_ends import hidden_ends
 from tests.parity.real_slave import create_topic
 from tests.parity.test_replication_parity import wait_until_it_accepts
 
@@ -117,14 +125,26 @@ def jraft_controller(home: Path) -> Iterator[str]:
         "jRaftInitConf": raft,
         "jRaftControllerRPCAddr": f"{HOST}:{server}",
     }
-    found = Server("controller", "controller", server, "256m", settings)
-    process = launched(found, fetched_jars(RELEASE), home)
+    with started(Server("controller", "controller", server, "256m", settings), home) as address:
+        yield address
+
+
+@contextlib.contextmanager
+def started(server: Server, home: Path) -> Iterator[str]:
+    """Its address, once it accepts connections."""
+    process = launched(server, fetched_jars(RELEASE), home)
     try:
-        wait_until_it_accepts(found.address)
-        yield found.address
+        wait_until_it_accepts(server.address)
+        yield server.address
     finally:
         process.kill()
         process.wait()
+
+
+def elected_by(controller: str) -> Sequence[str]:
+    """The settings of brokers whose master the controller at that address elects."""
+    elects = ("enableControllerMode=true", f"controllerAddr={controller}")
+    return (*elects, "brokerId=-1", "brokerRole=SLAVE")
 
 
 def wait_until(is_so: Callable[[], bool], what: Callable[[], object]) -> float:
@@ -199,9 +219,15 @@ def topics(address: str) -> set[str]:
 
 
 def epochs(address: str) -> Sequence[int]:
+    return [epoch for epoch, _ in epoch_starts(address)]
+
+
+def epoch_starts(address: str) -> Sequence[tuple[int, int]]:
+    """The epochs of its log, with the position at which each begins."""
     with Stream(address) as stream:
         body = stream.ask(catalog.GET_BROKER_EPOCH_CACHE, None).body
-    return [each.epoch for each in decode_body(body, EpochEntryCache).epoch_list]
+    entries = decode_body(body, EpochEntryCache).epoch_list
+    return [(each.epoch, each.start_offset) for each in entries]
 
 
 def send_and_wait_copied(elected: Elected) -> None:
@@ -317,15 +343,15 @@ def test_without_the_controller_nobody_is_elected(made) -> None:
 
 def test_a_controller_of_jraft_notices_no_silent_master(tmp_path: Path) -> None:
     """a_hung_master_is_not_noticed."""
-    with jraft_controller(tmp_path) as controller:
-        elects = ("enableControllerMode=true", f"controllerAddr={controller}")
-        roles = ("brokerId=-1", "brokerRole=SLAVE")
-        with running(pair(*elects, *roles)) as cluster:
-            elected = Elected(cluster, controller)
-            elected.act("pause", elected.first)
-            keeps(lambda: elected.master() == elected.first, elected.replica_info, 40)
-            elected.act("kill", elected.first)
-            wait_until(lambda: elected.master() == elected.other, elected.replica_info)
+    with (
+        jraft_controller(tmp_path) as controller,
+        running(pair(*elected_by(controller))) as cluster,
+    ):
+        elected = Elected(cluster, controller)
+        elected.act("pause", elected.first)
+        keeps(lambda: elected.master() == elected.first, elected.replica_info, 40)
+        elected.act("kill", elected.first)
+        wait_until(lambda: elected.master() == elected.other, elected.replica_info)
 
 
 def test_a_slave_that_stays_connected_does_not_learn_its_masters_new_epoch(made) -> None:
@@ -350,3 +376,29 @@ def test_a_slave_that_stays_connected_does_not_learn_its_masters_new_epoch(made)
     wait_until(lambda: len(elected.in_sync()) == 2, elected.replica_info)
     send(elected, 1)
     wait_until(lambda: epochs(elected.other) == epochs(elected.first), elected.replica_info)
+
+
+def test_a_slave_is_stranded_by_a_master_whose_end_nobody_noticed(made, tmp_path: Path) -> None:
+    """a_quick_restart_strands_the_slave: the controller sees the master fall silent, and back."""
+    (controller,) = controller_servers(1, tmp_path)
+    heartbeats = "controllerHeartBeatTimeoutMills=60000"  # a JVM starts slowly
+    with (
+        started(controller, tmp_path) as address,
+        hidden_ends(address) as link,
+        running(pair(*elected_by(link), heartbeats)) as cluster,
+    ):
+        elected = Elected(cluster, address)
+        send_and_wait_copied(elected)
+        (before,), end = epoch_starts(elected.first), log_end(elected.first)
+        elected.act("kill", elected.first)
+        elected.act("start", elected.first)
+        send_until_it_works(elected)
+        assert elected.master() == elected.first
+        assert epoch_starts(elected.first) == [(before[0], end)]
+        assert epoch_starts(elected.other) == [before]
+        wait_until(lambda: len(elected.in_sync()) == 1, elected.replica_info)
+        keeps(lambda: log_end(elected.other) == end, lambda: log_end(elected.other), 30)
+        elected.act("kill", elected.other)
+        elected.act("start", elected.other)
+        keeps(lambda: len(elected.in_sync()) == 1, elected.replica_info, 30)
+        assert log_end(elected.other) == end

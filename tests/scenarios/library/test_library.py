@@ -21,6 +21,7 @@ HOLDS = "a_slave_holds_pulls_of_its_master_that_is_back"
 GROWS = "a_topic_grows_while_a_name_server_lacks_a_broker"
 NOT_COPIED = "an_election_loses_what_was_not_copied"
 OUTSIDE = "a_slave_outside_the_set_is_elected"
+STRANDED = "a_quick_restart_strands_the_slave"
 AWAY = "the_controller_is_away_when_a_master_dies"
 
 CASES: list[
@@ -197,6 +198,8 @@ CASES: list[
     (f"controllers:{AWAY}", {"controllers": 3}, "passed", ""),
     ("controllers:a_slave_misses_an_epoch", {}, "failed", "lost_with_masters <= 1"),
     ("controllers:a_slave_misses_an_epoch", {"restarted": True}, "passed", ""),
+    (f"controllers:{STRANDED}", {}, "failed", "failed_elections == 0"),
+    (f"controllers:{STRANDED}", {"noticed": True}, "passed", ""),
     ("controllers:a_hung_master_is_not_noticed", {}, "failed", "write_pause_s <= 45"),
     ("controllers:a_hung_master_is_not_noticed", {"dies": True}, "passed", ""),
     ("controllers:a_hung_master_is_not_noticed", {"kind": "DLedger"}, "passed", ""),
