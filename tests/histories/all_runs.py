@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from benchmarks.clusters import ROOT, Cluster, running
+from benchmarks.real_cluster import registered_brokers
 from tests.compatibility.record import COLUMNS
 from tests.compatibility.run import SETTINGS, command_of
 from tests.histories.appointment import Appointment
@@ -32,6 +33,7 @@ from tests.sdk.administration import create_group, create_topic
 from tests.sdk.sdk_process import SdkProcess
 
 BROKER = "broker-a"
+REGISTERED_S_MAX = 60  # a virtual machine starts slowly on a busy machine
 
 # A broker of 5.3.3 writes the records of ends in batches.  A check that runs before has not seen
 # them, and asks about messages that have ended; with a check interval below that of the batches
@@ -195,6 +197,7 @@ def _meetings(
     def restart(cluster: Cluster) -> None:
         cluster.control_node(BROKER, "kill")
         cluster.control_node(BROKER, "start")
+        _wait_registered(cluster, BROKER)
 
     outages = collections.Counter(key.release for key in runs if key.history in OUTAGES)
     successors = collections.Counter(
@@ -217,6 +220,14 @@ def _meetings(
         )
         for key, run in runs.items()
     }
+
+
+def _wait_registered(cluster: Cluster, broker: str) -> None:
+    """A broker accepts connections before the NameServer lists it, and clients may send to it."""
+    deadline = time.monotonic() + REGISTERED_S_MAX
+    while f'"{cluster.brokers[broker]}"' not in registered_brokers(cluster.namesrv):
+        assert time.monotonic() < deadline, f"{broker} is not registered"
+        time.sleep(0.02)
 
 
 def _outcome(key: Key, run: HistoryRun, meeting: Meeting) -> Facts:
