@@ -132,7 +132,7 @@ class DuplicatesAreExplained(Checker):
             if fact.uniq_key in self._copies:
                 self._copy(fact, entry)
             if fact.reconsume_times or self._retried:
-                self._retry(fact)
+                self._retry(fact, entry)
         else:
             self._retried.setdefault((fact.group, fact.uniq_key), 0)
 
@@ -149,16 +149,16 @@ class DuplicatesAreExplained(Checker):
         counted, reader = self._copies[fact.uniq_key], self.progress.reader(fact.group, entry.node)
         counted[reader] += 1
         if counted[reader] > 1:
-            self._adds("sent_twice", fact.group)
+            self._adds("sent_twice", fact.group, entry)
 
-    def _retry(self, fact: MessageConsumed) -> None:
+    def _retry(self, fact: MessageConsumed, entry: Entry) -> None:
         """Count a consumption of a message that failed before."""
         known = (fact.group, fact.uniq_key)
         if known not in self._retried:
             return
         self._retried[known] += 1
         if self._retried[known] > 1:
-            self._adds("sent_back_twice", fact.group)
+            self._adds("sent_back_twice", fact.group, entry)
         elif fact.queue.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
             del self._retried[known]
 
@@ -167,9 +167,9 @@ class DuplicatesAreExplained(Checker):
         if offset in reading.unwanted:
             return  # skipped as unwanted, so not consumed before
         if why := reading.cause_of_repeat(entry.node, offset):
-            self._adds(why, group)
+            self._adds(why, group, entry)
             return
-        self._add(group)
+        self._add(group, entry)
         self.add_to_metric("unexplained_duplicates", 1, group)
         hold = reading.claims[entry.node]
         claimed = () if hold.claimed is None else (hold.claimed,)
@@ -180,11 +180,11 @@ class DuplicatesAreExplained(Checker):
             entry,
         )
 
-    def _adds(self, cause: str, group: str) -> None:
-        self._add(group)
+    def _adds(self, cause: str, group: str, entry: Entry) -> None:
+        self._add(group, entry)
         self.add_to_metric(f"duplicates_{cause}", 1, group)
 
-    def _add(self, group: str) -> None:
+    def _add(self, group: str, entry: Entry) -> None:
         self.add_to_metric("duplicates", 1, group)
-        if self.start_ups.until_us(group, self.cluster.now_us) is None:
+        if self.start_ups.until_us(group, entry.mono_us) is None:
             self.add_to_metric("startup_duplicates", 1, group)

@@ -181,7 +181,10 @@ class ClusterState(Disturbances):
 
     @property
     def now_us(self) -> int:
-        """The time of the last entry."""
+        """The time of the last entry that was given to the driver: for the end of a rule only.
+
+        While entries are given it stays that of the entry before them.
+        """
         return self.last.mono_us if self.last is not None else 0
 
     @property
