@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from rocketmq_emulator.facts import (
     BrokerIsolated,
+    HalfMessageSent,
     MessageSent,
     PullFailed,
     RequestAnsweredSlowly,
@@ -26,6 +27,7 @@ from rocketmq_emulator.pipeline.tables.facts import ORDER, RUN, at, facts_of
 
 CALLS = {  # kind of fact: value of the column ``call``
     "MessageSent": "send",
+    "HalfMessageSent": "send",
     "SendFailed": "send",
     "SendAttempted": "attempt",
     "PullFailed": "pull",
@@ -41,11 +43,18 @@ def calls(facts: DataFrame) -> DataFrame:
     ``outcome`` is a send status, ONE_WAY, or the error.
     """
     found = facts_of(
-        facts, SendAttempted, MessageSent, SendFailed, PullFailed, RequestAnsweredSlowly
+        facts,
+        SendAttempted,
+        MessageSent,
+        HalfMessageSent,
+        SendFailed,
+        PullFailed,
+        RequestAnsweredSlowly,
     )
     call = F.create_map(*(F.lit(text) for pair in CALLS.items() for text in pair))[F.col("kind")]
     outcome = F.coalesce("outcome", "status", "error")
-    is_ok = F.when(F.col("kind").isin("MessageSent", "RequestAnsweredSlowly"), True).when(
+    succeeds = F.col("kind").isin("MessageSent", "HalfMessageSent", "RequestAnsweredSlowly")
+    is_ok = F.when(succeeds, True).when(
         F.col("kind") == "SendAttempted", outcome.isin(*STORED, "ONE_WAY")
     )
     return found.select(

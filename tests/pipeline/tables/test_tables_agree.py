@@ -7,11 +7,13 @@ import pytest
 pytest.importorskip("pyspark")
 
 from rocketmq_emulator.checks.judging.table import METRICS as CHECKED
+from rocketmq_emulator.facts import HalfMessageSent
 from rocketmq_emulator.pipeline.tables.steps import METRICS
 from tests.support.pipeline.weather_journals import (
     agrees,
     disagreements,
     folder_of,
+    has_fact,
     weather,
     written,
 )
@@ -34,7 +36,8 @@ def test_metrics_have_the_names_and_the_totals_of_the_checkers() -> None:
 
 
 def test_checkers_and_spark_agree_on_weather_and_on_scenarios(spark, tmp_path) -> None:
-    journals = [weather(tmp_path, "1..3", release) for release in ("4.9.7", "5.3.3")]
+    journals = [weather(tmp_path, "3..5", release) for release in ("4.9.7", "5.3.3")]
+    assert all(has_fact(folder, HalfMessageSent) for folder in journals)  # and sends of messages
     journals += [written(tmp_path / name, name) for name in LIBRARY]
     folder = folder_of(tmp_path / "tables", spark, journals)
     assert len(folder.runs()) == 6 + len(LIBRARY)

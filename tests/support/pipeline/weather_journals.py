@@ -10,6 +10,7 @@ from pathlib import Path
 from rocketmq_emulator.checks.judging.judging import judge
 from rocketmq_emulator.checks.judging.reading import read_journals
 from rocketmq_emulator.checks.judging.table import METRICS as CHECKED
+from rocketmq_emulator.facts import Fact
 from rocketmq_emulator.pipeline.tables.folder import TableFolder
 
 SMALL = ("seconds=30", "rate=4", "brokers=2")  # as in `make weather`
@@ -38,6 +39,11 @@ def written(folder: Path, scenario: str, *words: str) -> Path:
 def weather(folder: Path, seeds: str, release: str) -> Path:
     shape = [word for pair in SMALL for word in ("--set", pair)]
     return written(folder / release, "weather", "--seeds", seeds, "--release", release, *shape)
+
+
+def has_fact(folder: Path, kind: type[Fact]) -> bool:
+    """Whether a journal in *folder* has a fact of that kind."""
+    return any(kind.__name__ in file.read_text() for file in folder.rglob("*.jsonl"))
 
 
 def disagreements(folder: TableFolder) -> tuple[list[str], set[str]]:
