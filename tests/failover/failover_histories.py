@@ -157,6 +157,7 @@ def delayed_at_acting_master(run: FailoverRun) -> Facts:
     run.wait_count(S, run.count(M))
     run.wait_topic(S)
     delayed = run.send_to_master(producer, "delayed", delay_level=DELAY_5_S)
+    run.wait_log_copied(M, S)
     run.act(kill(M))
     run.wait_gone(0)
     for _ in range(3):

@@ -21,7 +21,8 @@ ROUTE_POLL_MS = HEARTBEAT_MS = 1_000
 HA_SILENCE_S = 25.0  # haHousekeepingInterval is 20 s
 WAIT_S_MAX = 240.0  # others may use the machine
 NOTHING_COMES_S = 5.0  # for what is not to come: many times what it takes where it does come
-GET_ALL_TOPIC_CONFIG, GET_MAX_OFFSET, ELECT_MASTER, GET_SYNC_STATE_DATA = 21, 30, 1002, 1006
+GET_ALL_TOPIC_CONFIG, GET_BROKER_RUNTIME_INFO, GET_MAX_OFFSET = 21, 28, 30
+ELECT_MASTER, GET_SYNC_STATE_DATA = 1002, 1006
 QUERY_CONSUMER_OFFSET, UPDATE_CONSUMER_OFFSET = 14, 15
 MASTER = "broker-a"
 Deed: TypeAlias = Callable[[Cluster], object]
@@ -172,6 +173,16 @@ class FailoverRun(HistoryRun):
         The sync-state set does not say so: it is of who followed within the last 15 s.
         """
         self.wait_count(slave, self.count(master))
+
+    def log_end(self, node: str) -> str:
+        """The position after the last byte of the log of *node*."""
+        figures = ask(self.cluster.brokers[node], GET_BROKER_RUNTIME_INFO, {}).body
+        return str(json.loads(figures)["table"]["commitLogMaxOffset"])
+
+    def wait_log_copied(self, master: str, slave: str) -> None:
+        """Wait until *slave* has all that *master* has, of delayed messages, too."""
+        what = f"{slave} has the log of {master}"
+        self.wait_until(lambda: self.log_end(slave) == self.log_end(master), what)
 
     def committed(self, node: str, group: str) -> int | None:
         """The offset of the group in queue 0 at *node*; None without one."""
