@@ -40,6 +40,7 @@ from rocketmq_emulator.facts import (
     QueuesReleased,
 )
 from rocketmq_emulator.facts.journal import Entry, EntryKey
+from rocketmq_emulator.facts.replication import TOPICS_TABLE
 
 NO_RELEASES: Mapping[str, EntryKey] = {}
 WRITTEN_US = 15_000_000  # offsets are written every 5 s
@@ -105,8 +106,8 @@ class CommitsFollowDelivery(Checker):
         Metric(
             "excused_lost_offsets",
             "queues",
-            "the same, as the broker was in no route of the member, or a fault may have stopped "
-            "the request",
+            "the same, as the broker was in no route of the member, or only a slave that has "
+            "copied no topics yet, or a fault may have stopped the request",
             "group",
         ),
         Metric("late_commits", "commits", "by a member that had given the queue up", "group"),
@@ -423,12 +424,25 @@ class CommitsFollowDelivery(Checker):
         escapes = self.progress.messages.escapes
         if escapes.may_be_asked(queue.broker, key.mono_us):  # a slave may lack the topic yet
             self.add_to_metric("excused_lost_offsets", 1, group)
-        elif not self.cluster.has_in_route(consumer.node, queue):
-            self.add_to_metric("excused_lost_offsets", 1, group)  # its routes lack the broker
+        elif not self.cluster.has_in_route(consumer.node, queue) or self._asks_in_vain(
+            consumer.node, queue.broker
+        ):
+            self.add_to_metric("excused_lost_offsets", 1, group)  # no broker takes it
         else:
             self._expected_commits.append(
                 _ExpectedCommit(key, group, queue, consumer.started.client, done)
             )
+
+    def _asks_in_vain(self, node: str, broker: str) -> bool:
+        """Whether the routes of *node* name only slaves of *broker*, which have no topics yet.
+
+        Upstream: RemoteBrokerOffsetStore.updateConsumeOffsetToBroker asks any of the name; since
+        5.0.0 ConsumerManageProcessor.updateConsumerOffset refuses a topic that it does not have.
+        """
+        master = self.cluster.replicas.of(broker)
+        if master is None or self.cluster.has_master_address(node, broker):
+            return False
+        return not all(slave.knows_to_us(TOPICS_TABLE) for slave in master.slaves.values())
 
     def _match_commit(self, fact: OffsetCommitted, entry: Entry) -> None:
         client = self._clients.get((entry.node, fact.group, fact.peer), "")

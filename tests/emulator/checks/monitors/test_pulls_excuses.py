@@ -11,6 +11,8 @@ from rocketmq_emulator.facts import (
     BrokerRoleChanged,
     FaultBegan,
     LogRecovered,
+    MasterConnected,
+    MetadataSynced,
     NodePaused,
     NodeResumed,
     NodeStarted,
@@ -494,6 +496,25 @@ def test_a_member_whose_route_lacks_the_broker_writes_no_offset_there() -> None:
     assert lost_offsets(given_up(((TWO, "orders", without),))) == (1, 0)
     assert lost_offsets(given_up(((ONE, "invoices", without),))) == (1, 0)
     assert lost_offsets(given_up(((ONE, "orders", without), (ONE, "orders", whole)))) == (1, 0)
+
+
+def given_up_at_a_slave(*, synced: bool, without: tuple[str, ...] = ("broker-a",)) -> AJournal:
+    """As ``given_up``; the slave may have *synced* topics, and ONE's route lacks some masters."""
+    journal = AJournal().runs().store().store("broker-b")
+    journal.note("broker-a-1", MasterConnected("10.0.0.1:10912", 0))
+    journal.note("broker-a", a_member(client_of(ONE), PEER)).consumer(ONE)
+    if synced:
+        journal.at_s(20).note("broker-a-1", MetadataSynced("10.0.0.1:10911", "topics"))
+    journal.note(ONE, RouteChanged("orders", A_AND_B, without))
+    journal.claimed(ONE, Q0, offsets=(0,)).each(range(4), journal.sent).committed(0, Q1)
+    journal.each(range(4), lambda offset: journal.consumed(ONE, offset))
+    return journal.at_s(100).released(ONE, Q0).at_s(130).ends()
+
+
+def test_a_slave_that_has_copied_no_topics_takes_no_offset_of_them() -> None:
+    assert lost_offsets(given_up_at_a_slave(synced=False)) == (0, 1)
+    assert lost_offsets(given_up_at_a_slave(synced=True)) == (1, 0)
+    assert lost_offsets(given_up_at_a_slave(synced=False, without=())) == (1, 0)
 
 
 @pytest.mark.parametrize("node", [ONE, "broker-a"])
