@@ -54,7 +54,8 @@ def test_r59_everything_comes_back_as_it_was() -> None:
 
 # Cuts -------------------------------------------------------------------------------------
 
-texts = st.text(st.characters(codec="utf-8", exclude_characters="\1\2"), min_size=1, max_size=20)
+# Without NUL: a last record whose properties end with it looks as if its end was never written.
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\0\1\2"), min_size=1, max_size=20)
 properties_blocks = st.dictionaries(texts, texts, max_size=3).map(
     lambda pairs: encode_properties(pairs, trailing=False).decode()
 )
