@@ -7,24 +7,22 @@ slaves cost in virtual time is compared with the same brokers as masters.
 
 from __future__ import annotations
 
-import functools
 import statistics
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 
-import trio
-
 from benchmarks.clusters import ROOT, Cluster, running
 from benchmarks.load import BODY_BYTES, LoadFailed, bench
 from benchmarks.memory import resident_mb
 from benchmarks.side_by_side import QUIET_S, Figures, Plan
+from benchmarks.stream import NoSuccess, Stream
 from benchmarks.virtual_load import a_plan, virtual_per_cpu_s
-from rocketmq_emulator.admin.calls import Admin, AdminRefused, admin_over_tcp
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.body import decode_body
 from rocketmq_emulator.protocol.bodies.routes import KVTable
+from rocketmq_emulator.protocol.fields import Header
 
 OURS = (sys.executable, "-m", "rocketmq_emulator.cli", "up", "--port", "0", "--release")
 REAL = (sys.executable, str(ROOT / "benchmarks" / "real_cluster.py"), "--version")
@@ -127,8 +125,10 @@ def _lag_ms(cluster: Cluster, seconds: int) -> float:
     ended = threading.Event()
 
     def watch() -> None:
-        while not ended.wait(SAMPLE_S):
-            seen.append((time.monotonic(), *_ends(cluster)))
+        with Stream(cluster.brokers[MASTER]) as master, Stream(cluster.brokers[SLAVE]) as slave:
+            while not ended.wait(SAMPLE_S):
+                copied = _end(slave)
+                seen.append((time.monotonic(), _end(master), copied))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -160,12 +160,13 @@ def _caught_up_mb_per_s(cluster: Cluster, plan: Plan) -> float:
     end, began = _ends_after_a_start(cluster)
     until_s = time.monotonic() + COPIED_S_MAX
     began_s = time.monotonic()
-    while (copied := _ends(cluster)[1]) < end:
-        if copied == began:
-            began_s = time.monotonic()  # it has not connected yet
-        if time.monotonic() > until_s:
-            raise LoadFailed(f"the slave has {copied} of {end} bytes after {COPIED_S_MAX} s")
-        time.sleep(ASKED_EVERY_S)  # asking without a pause would take a core from the slave
+    with Stream(cluster.brokers[SLAVE]) as slave:
+        while (copied := _end(slave)) < end:
+            if copied == began:
+                began_s = time.monotonic()  # it has not connected yet
+            if time.monotonic() > until_s:
+                raise LoadFailed(f"the slave has {copied} of {end} bytes after {COPIED_S_MAX} s")
+            time.sleep(ASKED_EVERY_S)  # asking without a pause would take a core from the slave
     return (end - began) / 1e6 / (time.monotonic() - began_s)
 
 
@@ -185,7 +186,7 @@ def _ends_after_a_start(cluster: Cluster) -> tuple[int, int]:
     while True:
         try:
             return _ends(cluster)
-        except AdminRefused:
+        except NoSuccess:
             if time.monotonic() > until_s:
                 raise
             time.sleep(SAMPLE_S)
@@ -193,15 +194,12 @@ def _ends_after_a_start(cluster: Cluster) -> tuple[int, int]:
 
 def _ends(cluster: Cluster) -> tuple[int, int]:
     """Where the logs of master and slave end."""
-    return trio.run(functools.partial(_ends_now, cluster))
+    with Stream(cluster.brokers[MASTER]) as master, Stream(cluster.brokers[SLAVE]) as slave:
+        copied = _end(slave)
+        return _end(master), copied
 
 
-async def _ends_now(cluster: Cluster) -> tuple[int, int]:
-    async with admin_over_tcp(cluster.namesrv) as admin:
-        slave = await _end(admin, cluster.brokers[SLAVE])
-        return await _end(admin, cluster.brokers[MASTER]), slave
-
-
-async def _end(admin: Admin, address: str) -> int:
-    reply = await admin.call(address, catalog.GET_BROKER_RUNTIME_INFO)
-    return int(decode_body(reply.body, KVTable).table["commitLogMaxOffset"])
+def _end(broker: Stream) -> int:
+    """Where its log ends; over an open connection, as a new one takes a broker longer."""
+    body = broker.ask(catalog.GET_BROKER_RUNTIME_INFO, Header()).body
+    return int(decode_body(body, KVTable).table["commitLogMaxOffset"])
