@@ -44,13 +44,22 @@ class StoreUnwritable(CannotDoHere):
 class FileSegment:
     """One mapped file of the commit log."""
 
-    def __init__(self, path: Path, base: int) -> None:
+    def __init__(self, path: Path, base: int, writer: LogWriter) -> None:
         self.base = base
         self.is_closed = False
+        self._path = path
+        self._writer = writer
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
         self.size = len(self._map)
         self.view = memoryview(self._map)
+
+    def write(self, start: int, data: bytes | memoryview) -> None:
+        """As ``Segment.write``: the first touch of each page of a map takes the kernel longer."""
+        if len(data) >= PAGE_BYTES and self._writer.opens(self._path):
+            self._writer.write(start, data)
+        else:
+            self.view[start : start + len(data)] = data
 
     def make_dirty(self, start: int, end: int) -> None:
         """Write every page between two positions of the log again, unchanged.
@@ -71,6 +80,40 @@ class FileSegment:
         with contextlib.suppress(BufferError):
             self.view.release()
             self._map.close()
+
+
+class LogWriter:
+    """Writes to files of the log; the one that was written last stays open, as a log grows there.
+
+    Linux keeps the bytes of a file once: what is written is in all maps of it at once.
+    """
+
+    def __init__(self) -> None:
+        self._path: Path | None = None
+        self._file = -1
+
+    def opens(self, path: Path) -> bool:
+        """Open the file, unless it is open; False if that is not possible now."""
+        if path is not self._path:
+            self.close()
+            try:
+                self._file, self._path = os.open(path, os.O_WRONLY), path
+            except OSError:  # no free descriptors
+                return False
+        return True
+
+    def write(self, start: int, data: bytes | memoryview) -> None:
+        """Put *data* at *start* of the open file.  Raises ``OSError``."""
+        left = memoryview(data)
+        while left:
+            count = os.pwrite(self._file, left, start)
+            left, start = left[count:], start + count
+
+    def close(self) -> None:
+        """Close the file, which may be removed now."""
+        if self._path is not None:
+            os.close(self._file)
+            self._path = None
 
 
 class FileDisk:
@@ -96,6 +139,7 @@ class FileDisk:
             reason = f"cannot write to the store directory {self.directory}: {error.strerror}"
             raise StoreUnwritable(reason) from error
         self._open: dict[int, FileSegment] = {}
+        self._writer = LogWriter()
         self._flusher = Flusher(soon)
         # All bytes below it are flushed; None: unknown, a killed process may have left any.
         self._flushed_to: int | None = None
@@ -115,6 +159,7 @@ class FileDisk:
         for segment in self._open.values():
             segment.close()
         self._open.clear()
+        self._writer.close()
         os.close(self._lock)
 
     def space(self) -> Space:
@@ -146,13 +191,14 @@ class FileDisk:
         if not path.exists() or path.stat().st_size == 0:  # an empty file cannot be mapped
             _reserve(path, size)
             self._made_count += 1
-        segment = self._open[base] = FileSegment(path, base)
+        segment = self._open[base] = FileSegment(path, base, self._writer)
         return segment
 
     def remove_segment(self, base: int) -> None:
         """As ``Disk.remove_segment``; slices of it stay valid."""
         if (segment := self._open.pop(base, None)) is not None:
             segment.close()
+        self._writer.close()
         self._path(base).unlink()
 
     def read(self, name: str) -> bytes | None:

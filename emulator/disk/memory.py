@@ -23,6 +23,10 @@ class MemorySegment:
         self._map = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self.view = memoryview(self._map)
 
+    def write(self, start: int, data: bytes | memoryview) -> None:
+        """As ``Segment.write``."""
+        self.view[start : start + len(data)] = data
+
     def close(self) -> None:
         """As ``Segment.close``: the bytes stay until the segment is removed."""
 

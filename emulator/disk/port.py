@@ -56,6 +56,13 @@ class Segment(Protocol):
     size: int
     view: memoryview  # writable, exactly ``size`` bytes, zero where nothing was written
 
+    def write(self, start: int, data: bytes | memoryview) -> None:
+        """Put *data* at *start* of ``view``; of many bytes quicker than through it.
+
+        Raises ``OSError``; then some of them may be there.
+        """
+        ...
+
     def close(self) -> None:
         """Release the memory; the bytes stay on the disk."""
         ...

@@ -374,6 +374,10 @@ class VirtualSegment:
         self.size = len(memory)
         self.view = memoryview(memory)
 
+    def write(self, start: int, data: bytes | memoryview) -> None:
+        """As ``Segment.write``."""
+        self.view[start : start + len(data)] = data
+
     def close(self) -> None:
         """Release the view; the bytes stay."""
         self.view.release()

@@ -114,7 +114,7 @@ class CommitLog:
 
         An empty log begins in the segment of *position*.  Raises ``LogsDiffer`` if *position* is
         not the end, or the bytes reach across the end of a segment: the other log has files of
-        another size.  Raises DiskFull.  Then nothing was stored.
+        another size.  Raises DiskFull and OSError.  Then nothing was stored.
         Upstream: DefaultMessageStore.appendToCommitLog, MappedFileQueue.getLastMappedFile.
         """
         if not self._segments:
@@ -130,7 +130,7 @@ class CommitLog:
                 f"{self._segments[-1].base + self._capacity}: the other log has files of another "
                 "size (mappedFileSizeCommitLog)"
             )
-        self._view[start:end] = data
+        self._segments[-1].write(start, data)
         self._filled = end
         self.end_position += len(data)
 

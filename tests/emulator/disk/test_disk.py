@@ -30,6 +30,37 @@ def test_a_new_segment_is_zero_and_writable(disk: Disk) -> None:
     assert bytes(disk.open_segment(0, SIZE).view[:5]) == b"hello"
 
 
+@pytest.mark.parametrize("count", [5, 10_000])
+def test_bytes_that_are_written_are_in_the_view_at_once(disk: Disk, count: int) -> None:
+    segment, data = disk.open_segment(0, SIZE), os.urandom(count)
+    segment.write(100, data[:1])
+    segment.write(101, memoryview(data)[1:])
+    assert bytes(segment.view[100 : 101 + count]) == data + b"\0"
+
+
+def test_bytes_are_written_to_the_file_that_was_made_anew(disk: Disk) -> None:
+    for base in (0, SIZE, 0):
+        disk.open_segment(base, SIZE).write(0, b"old" * 10_000)
+    disk.remove_segment(0)
+    again = disk.open_segment(0, SIZE)
+    again.write(0, b"new" * 10_000)
+    assert bytes(again.view[:30_000]) == b"new" * 10_000
+
+
+def test_only_one_file_of_a_log_is_open_for_writing(tmp_path: Path) -> None:
+    def open_files() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    disk = FileDisk(tmp_path / "store")
+    segments = [disk.open_segment(base, SIZE) for base in range(0, 8 * SIZE, SIZE)]
+    before = open_files()
+    for segment in segments:
+        segment.write(0, bytes(10_000))
+    assert open_files() == before + 1
+    disk.close()
+    assert open_files() < before
+
+
 def test_segments_are_listed_by_their_base(disk: Disk) -> None:
     for base in (SIZE, 0, 10 * SIZE):
         disk.open_segment(base, SIZE)
