@@ -186,6 +186,9 @@ class ControllerTasks:
         self._nursery.start_soon(self._check_sync_state_set)
 
     def _report(self, broker_ids: frozenset[int]) -> None:
+        # Connections of slaves may outlast the nursery of a killed broker: it takes no new tasks.
+        if self._broker.has_closed:
+            return
         self._nursery.start_soon(self._carry_out, self.manager.report_sync_state_set(broker_ids))
 
     async def _synchronize(self) -> None:

@@ -152,6 +152,7 @@ class Broker:
         self._take_role()
         self.on_role_changed: list[Callable[[], object]] = []  # all are called
         self.controlled: ControlledReplica | None = None  # in controller mode
+        self.has_closed = False
         self.master_address: str | None = None  # of a slave's master, while it is registered
         self.ha: HaService | AutoSwitchHaService | None = None  # from ``connect_replicas`` on
         self.ha_client: HaClient | None = None  # the same; not in controller mode
@@ -264,8 +265,7 @@ class Broker:
         """Be *role* with the id *broker_id* from now on: 0 for a master.
 
         The settings say so, too, as upstream's do; a reset keeps it.  Replication and the store
-        are changed by the caller.
-        Upstream: ReplicasManager.changeToMaster, changeToSlave.
+        are changed by the caller.  Upstream: ReplicasManager.changeToMaster, changeToSlave.
         """
         self.first_config, config = (
             msgspec.structs.replace(each, broker_role=role, broker_id=broker_id)
@@ -386,6 +386,7 @@ class Broker:
 
     def close(self, now_ms: int) -> None:
         """Write all tables and the store to disk, and close the store."""
+        self.has_closed = True
         self.topics.close()
         self.groups.close()
         self.transactions.close(now_ms)
