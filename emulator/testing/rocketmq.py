@@ -33,6 +33,7 @@ from rocketmq_emulator.facts import (
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
 from rocketmq_emulator.protocol.codes import REQUEST_NUMBERS, RequestCode, ResponseCode
+from rocketmq_emulator.protocol.error_families import NobodyAnswered
 from rocketmq_emulator.settings.setting_rules import BadField
 from rocketmq_emulator.testing import cluster_queries, group_waits, replica_waits
 from rocketmq_emulator.testing.group_waits import NotBalanced, NotConsumed, WantedMessages, Watched
@@ -332,7 +333,11 @@ class RocketMQ(EmbeddedCluster):
         try:
             return cluster_queries.ask(self.namesrv, question)
         except ClusterUnreachable as error:
+            self.check_alive()
             raise group_waits.explained(error, self._watched()) from None
+        except NobodyAnswered:
+            self.check_alive()  # the error that ended the cluster says more
+            raise
 
     def _watched(self) -> Watched:
         return Watched(
