@@ -85,7 +85,7 @@ class FileSegment:
 class LogWriter:
     """Writes to files of the log; the one that was written last stays open, as a log grows there.
 
-    Linux keeps the bytes of a file once: what is written is in all maps of it at once.
+    Reads through a memory map of the file see a write at once: both use Linux's page cache.
     """
 
     def __init__(self) -> None:

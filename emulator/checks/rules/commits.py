@@ -230,7 +230,8 @@ class CommitsFollowDelivery(Checker):
         if reading.committed is None or consumer.started.consumer_kind == "pull":
             return
         since_us = self.cluster.now_us - WRITTEN_US
-        # What was consumed before a loss proves nothing: an elected slave may have it again.
+        # Messages consumed before their broker lost them do not count: an elected slave may have
+        # them, and give them again.
         next_one = max(reading.committed, reading.start)
         starts = (next_one, max(next_one, reading.reused_to))
         ends = ((start, reading.done.first_missing(start)) for start in starts)
