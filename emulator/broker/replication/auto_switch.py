@@ -122,8 +122,13 @@ class AutoSwitchHaService(ConfirmingHaService):
         self.client.shut("this broker ends")
 
     def restart(self) -> None:
-        """The log was removed: connect again."""
+        """The log was removed: connect again.
+
+        A master's new log is of the epoch that it leads in; a slave's has none, as that of a
+        new slave.
+        """
         self._close_all("the log was removed")
+        self.epoch_file.begin_anew(self.log.end_position if self.is_master else None)
         self.acknowledged_max = 0
         self._set_confirm_offset(self.log.end_position)
         self.client.restart()

@@ -75,11 +75,16 @@ class AutoSwitchHaClient(HaClient):
         self.shut("the role has changed")
         self.state = HAConnectionState.READY
         self._slave_id = slave_id
-        self._received_epoch = NO_EPOCH  # only here: a new connection does not forget it
+        self._received_epoch = NO_EPOCH  # a new connection does not forget it
         self._reported = 0
         self._read_ms = self._wrote_ms = self._scheduling.now_ms()
         self.master_address = master_address
         self.on_woken()
+
+    def restart(self) -> None:
+        """As ``HaClient.restart``; the epochs of the log were removed with it."""
+        super().restart()
+        self._received_epoch = NO_EPOCH
 
     def shut(self, reason: str) -> None:
         """Copy nothing from now on.  Upstream: AutoSwitchHAClient.shutdown."""

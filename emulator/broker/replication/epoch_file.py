@@ -148,6 +148,22 @@ class EpochFile(EpochFileCache):
         self._write()
         return True
 
+    def begin_anew(self, position: int | None) -> None:
+        """The log was removed: only its last epoch stays, from *position* on; None: none stays.
+
+        The file before is replaced, too: it has epochs of the removed log.
+        """
+        last = self.last
+        self._epochs.clear()
+        if last is not None and position is not None:
+            super().append(last.epoch, position)
+            self._note(EpochBegun(last.epoch, position))
+        try:
+            for name in (EPOCH_FILE, BACKUP_FILE):
+                self._disk.replace(name, encode_epochs(self.entries))
+        except WRITE_ERRORS as error:
+            self._note(refusal(error, EPOCH_FILE))
+
     def _keep(self, is_kept: Callable[[LogEpoch], bool]) -> None:
         super()._keep(is_kept)
         self._write()

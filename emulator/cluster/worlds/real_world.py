@@ -220,7 +220,8 @@ class RealWorld(World):
         """Reset the cluster, as ``World.reset``.  Raises the error of a node's start.
 
         NameServers are reset first: the brokers then register again with them.  Slaves are
-        the last: then they copy the empty logs of their masters.
+        the last, by the roles that controllers have given: then they copy the empty logs of
+        their masters.
         """
         from rocketmq_emulator.cluster import reply_rules  # noqa: PLC0415  # see there
 
@@ -231,11 +232,26 @@ class RealWorld(World):
                     self.resume(name)
             self.start()
             self._reset_clocks()
-            spec = self.spec
-            for names in (spec.name_server_names, spec.master_names, spec.slave_names):
+            masters = self._masters()
+            slaves = tuple(name for name in self.spec.broker_names if name not in masters)
+            for names in (self.spec.name_server_names, masters, slaves):
                 addresses = {name: self._address_of(name) for name in names}
                 reply_rules.call_servers_blocking(addresses, reply_rules.reset_server())
             self.announce_control()
+
+    def _masters(self) -> tuple[str, ...]:
+        """The masters; with controllers the brokers that are masters now, all of them running."""
+        from rocketmq_emulator.cluster import reply_rules  # noqa: PLC0415  # see there
+
+        if not self.spec.controllers:
+            return self.spec.master_names
+        addresses = {name: self._address_of(name) for name in self.spec.broker_names}
+        founds = reply_rules.call_servers_blocking(addresses, reply_rules.overview())
+        return tuple(
+            name
+            for name, found in zip(addresses, founds, strict=True)
+            if found.replica is not None and found.replica.role == "master"
+        )
 
     def advance(self, time: str | int) -> int:
         """Advance all running masters at the same time; returns how many messages fell due."""

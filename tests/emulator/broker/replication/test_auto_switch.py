@@ -190,23 +190,60 @@ def test_a_master_that_comes_back_as_a_slave_loses_what_was_not_copied() -> None
     assert old.ha.epochs == new.ha.epochs
 
 
-def test_a_reset_master_is_copied_again_by_its_reset_slave() -> None:
-    master = Switcher(TinyDisk()).lead(1)
-    master.put()
-    slave = Switcher(TinyDisk(), time=master.time, own_id=2).follow(1)
+# A reset ------------------------------------------------------------------------------
+
+
+def reset(broker: Switcher) -> None:
+    broker.store.reset((), NOW)
+    broker.ha.restart()
+
+
+def carried(master: Switcher, slave: Switcher) -> None:
+    """Join both, until the slave has reported and has got what it lacks."""
     _, carry = joined(master, slave)
     carry()
     master.time.advance(6_000)
     carry()
+
+
+def test_after_a_reset_of_both_a_slave_copies_the_new_log() -> None:
+    slave = Switcher(own_id=2).follow(1)
+    master, _ = led(2, time=slave.time)
+    carried(master, slave)
     for broker in (master, slave):
-        broker.store.reset((), NOW)
-        broker.ha.restart()
+        reset(broker)
     master.put(b"after")
-    _, carry = joined(master, slave)
-    carry()
-    master.time.advance(6_000)
-    carry()
+    carried(master, slave)
     assert slave.bodies() == [b"after"]
+
+
+def test_after_an_election_and_a_reset_a_slave_copies_the_new_log() -> None:
+    slave = Switcher(own_id=2).follow(1)
+    master, _ = led(2, time=slave.time)
+    carried(master, slave)
+    slave.follow(2)
+    master.lead(2, (2,))
+    master.put()
+    carried(master, slave)
+    assert slave.log_bytes() == master.log_bytes()
+    reset(master)
+    carried(master, slave)
+    assert slave.log_bytes() != master.log_bytes(), "it has its old log still, and copies nothing"
+    reset(slave)
+    put = master.put(b"after")
+    carried(master, slave)
+    assert slave.bodies() == [b"after"]
+    assert slave.ha.epochs == master.ha.epochs == (LogEpoch(2, put.position),)
+
+
+def test_a_slave_that_is_elected_after_a_reset_leads_from_its_new_log() -> None:
+    slave = Switcher(own_id=2).follow(1)
+    master, _ = led(2, time=slave.time)
+    carried(master, slave)
+    for broker in (master, slave):
+        reset(broker)
+    slave.lead(2)
+    assert slave.ha.epochs == (LogEpoch(2, 0),)
 
 
 # Whatever a peer sends ----------------------------------------------------------------

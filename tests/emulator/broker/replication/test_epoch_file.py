@@ -242,3 +242,26 @@ def test_epochs_that_cannot_be_written_count_until_the_end_of_the_process() -> N
 def test_the_file_is_beside_the_folders_as_upstreams(tmp_path: Path) -> None:
     EpochRig(FileDisk(tmp_path)).file.append(1, 0)
     assert (tmp_path / "epochFileCheckpoint").read_bytes().startswith(b"1\n")
+
+
+def test_after_a_reset_the_last_epoch_begins_with_the_new_log_also_on_the_disk() -> None:
+    disk = MemoryDisk()
+    file = EpochRig(disk).file
+    for epoch, start in ((1, 0), (2, 100)):
+        file.append(epoch, start)
+    file.begin_anew(50)
+    assert file.entries == (LogEpoch(2, 50),)
+    assert EpochRig(disk).file.entries == (LogEpoch(2, 50),)
+
+
+def test_after_a_reset_a_slave_has_no_epochs_also_if_the_file_is_damaged_later() -> None:
+    disk = MemoryDisk()
+    file = EpochRig(disk).file
+    for epoch, start in ((1, 0), (2, 100)):
+        file.append(epoch, start)
+    file.begin_anew(None)
+    assert file.entries == ()
+    rig = EpochRig(disk)
+    assert (rig.file.entries, rig.facts) == ((), [])
+    disk.replace(EPOCH_FILE, b"garbage")
+    assert EpochRig(disk).file.entries == ()

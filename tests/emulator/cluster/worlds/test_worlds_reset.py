@@ -12,6 +12,7 @@ import pytest
 from rocketmq_emulator.cluster.control.server import find_announced
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.facts import BrokerReset
 from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
 from rocketmq_emulator.protocol.codes import RequestCode
 from rocketmq_emulator.sync import Message, Producer, PushConsumer
@@ -138,3 +139,19 @@ def test_a_reset_leaves_the_roles_that_controllers_have_granted() -> None:
             assert producer.send(Message("orders", b"two")).queue_offset == 0
             assert decided() == before == (1, 1, {1, 2})
             assert broker_addresses(cluster.namesrv, "broker-a") == masters
+
+
+def test_after_a_fail_over_and_a_reset_the_slave_copies_again_whoever_leads() -> None:
+    settings = {"slave_sync_interval_ms": 300}
+    spec = {"brokers": 1, "slaves": 1, "controllers": 1, "release": "5.3.3"}
+    with RocketMQ(topics=["orders"], settings=settings, **spec) as cluster:
+        for dies, leads in (("broker-a", "broker-a-1"), ("broker-a-1", "broker-a")):
+            with Producer(**cluster.client_settings(quick=True), group="shop") as producer:
+                assert producer.send(Message("orders", b"one")).queue_offset == 0
+                cluster.wait_until_copied()
+                cluster.kill(dies)
+                assert cluster.wait_for_master("broker-a", 30) == leads
+            cluster.reset()
+            entries = cluster.entries
+            order = [each.node for each in entries if isinstance(each.fact, BrokerReset)]
+            assert order == [leads, dies], "a slave would copy the log that its master has still"
