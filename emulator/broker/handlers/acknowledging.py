@@ -15,7 +15,8 @@ handleDiskFlushAndHA, GroupTransferService (5.x).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketmq_emulator.broker.replication.ha_service import ANY_SLAVE
@@ -25,6 +26,7 @@ from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.settings.releases import HA_ACKS_ARE_COUNTED
 
 if TYPE_CHECKING:
+    from rocketmq_emulator.broker.replication.ha_service import HaService
     from rocketmq_emulator.broker.state.broker import Broker
     from rocketmq_emulator.settings.config import BrokerConfig
 
@@ -54,12 +56,11 @@ def slaves_awaited(config: BrokerConfig) -> int:
     return max(config.in_sync_replicas, 1) - 1
 
 
-class _Safety(NamedTuple):
-    """A place that must have a put, until when it may, and the code if it has not by then."""
+class _SafePlace(NamedTuple):
+    """Where a put must be before its reply; *code*: of the reply, if it is not there in time."""
 
-    until_ms: int
     mark: str
-    has: Callable[[int], bool]  # whether it has the log up to a position
+    reached: Callable[[], int]  # the position up to which it has the log
     code: int
 
 
@@ -68,40 +69,34 @@ class Acknowledging:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._flushing = broker.store.flushing
+        self._flushing = flushing = broker.store.flushing
+        on_disk = ResponseCode.FLUSH_DISK_TIMEOUT
+        self._on_disk = _SafePlace(FLUSHED_TO, lambda: flushing.flushed_to, on_disk)
+        self._copies: dict[int, _SafePlace] = {}  # by number of replicas
 
     def after(self, reply: Reply, end: int, now_ms: int, *, has_codes: bool = False) -> Result:
         """*reply* when the log is safe up to *end*, or after the timeouts.
 
         *has_codes*: after a timeout it has FLUSH_DISK_TIMEOUT or FLUSH_SLAVE_TIMEOUT.
         """
-        config, safeties, missed = self._broker.config, [], [ResponseCode.SUCCESS]
+        config, code, places = self._broker.config, ResponseCode.SUCCESS, []
         replicas, is_available = self._replicas()
         if not is_available:
-            missed.append(ResponseCode.SLAVE_NOT_AVAILABLE)
+            code = ResponseCode.SLAVE_NOT_AVAILABLE
         elif replicas and (ha := self._broker.ha) is not None:
             ha.wake_at_turn_end()
-            until_ms, mark = now_ms + config.slave_ack_ms_max, replicated_to(replicas)
-
-            def has_copies(end: int) -> bool:
-                return end <= ha.replicated_to(replicas)
-
-            safeties.append(_Safety(until_ms, mark, has_copies, ResponseCode.FLUSH_SLAVE_TIMEOUT))
+            places.append((now_ms + config.slave_ack_ms_max, self._copies_of(ha, replicas)))
         if self._flushing.is_sync:
-            until_ms = now_ms + config.sync_flush_ms_max
-            code = ResponseCode.FLUSH_DISK_TIMEOUT
-            safeties.append(_Safety(until_ms, FLUSHED_TO, self._is_flushed, code))
-        safeties.sort(key=lambda safety: safety.until_ms)
+            places.append((now_ms + config.sync_flush_ms_max, self._on_disk))
+        places.sort()
+        return _PutReply(reply, end, places, code, has_codes=has_codes).result()
 
-        def answered(missed: Sequence[int]) -> Reply:
-            if has_codes:
-                reply.code = max(missed)  # that of replicas overrides that of the disk
-            return reply
-
-        return _when_all(safeties, end, missed, answered)
-
-    def _is_flushed(self, end: int) -> bool:
-        return end <= self._flushing.flushed_to
+    def _copies_of(self, ha: HaService, replicas: int) -> _SafePlace:
+        place = self._copies.get(replicas)
+        if place is None:
+            reached, code = partial(ha.replicated_to, replicas), ResponseCode.FLUSH_SLAVE_TIMEOUT
+            place = self._copies[replicas] = _SafePlace(replicated_to(replicas), reached, code)
+        return place
 
     def _replicas(self) -> tuple[int, bool]:
         """How many replicas must have a put (0: the master alone), and whether they may be there.
@@ -118,23 +113,44 @@ class Acknowledging:
         return 0 if replicas in (0, 1) else replicas, True
 
 
-def _when_all(
-    safeties: Sequence[_Safety],
-    end: int,
-    missed: Sequence[int],
-    answered: Callable[[Sequence[int]], Result],
-) -> Result:
-    """``answered(missed)`` when each of *safeties* has the log up to *end*, or is too late.
+class _PutReply:
+    """*reply* until each of *places* has the log up to *end*, or its time, in ms, is over.
 
-    *missed* gets the codes of those that are too late.
+    *has_codes*: *reply* gets *code*, or the one of a place that is too late; that of replicas
+    overrides that of the disk.
     """
-    if not safeties:
-        return answered(missed)
-    first, rest = safeties[0], safeties[1:]
-    if first.has(end):
-        return _when_all(rest, end, missed, answered)
 
-    def resumed(_now_ms: int, expired: bool) -> Result:
-        return _when_all(rest, end, [*missed, first.code] if expired else missed, answered)
+    __slots__ = ("_code", "_end", "_has_codes", "_places", "_reply")
 
-    return Wait(UpTo(first.mark, end), first.until_ms, resumed)
+    def __init__(
+        self,
+        reply: Reply,
+        end: int,
+        places: list[tuple[int, _SafePlace]],
+        code: int,
+        *,
+        has_codes: bool,
+    ) -> None:
+        self._reply = reply
+        self._end = end
+        self._places = places
+        self._code = code
+        self._has_codes = has_codes
+
+    def result(self) -> Result:
+        """The reply, or the wait for the first place that lacks the put."""
+        places, end = self._places, self._end
+        while places:
+            until_ms, place = places[0]
+            if place.reached() < end:
+                return Wait(UpTo(place.mark, end), until_ms, self._resumed)
+            del places[0]
+        if self._has_codes:
+            self._reply.code = self._code
+        return self._reply
+
+    def _resumed(self, _now_ms: int, expired: bool) -> Result:
+        _, place = self._places.pop(0)
+        if expired:
+            self._code = max(self._code, place.code)
+        return self.result()

@@ -153,12 +153,13 @@ class HaClient:
         try:
             for frame in self._frames.frames():
                 self._check_position(frame.position)
-                self._copied.append(frame.position, frame.data)
+                self._copied.append_unread(frame.position, frame.data)
                 self._report_if_grown()
             if (position := self._frames.next_position) is not None:
                 self._check_position(position)
         finally:
             self._send_reports()
+            self._copied.read_appended()
 
     def _check_position(self, position: int) -> None:
         end = self._copied.end_position

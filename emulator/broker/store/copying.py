@@ -2,7 +2,8 @@
 
 The bytes arrive in pieces that are cut anywhere.  They are appended at once, because a slave
 reports the end of its log and not of its last message; the queues get a message when all its bytes
-are there.  A slave stores nothing itself: its log must stay equal to its master's.
+are there, and after the report, for which a put at the master may wait.  A slave stores nothing
+itself: its log must stay equal to its master's.
 
 In controller mode there is a second condition: a message counts when enough replicas have it.  So
 the queues end at the *confirm offset*, at a slave and at a master whose puts wait for that.
@@ -62,6 +63,7 @@ class CopiedLog:
         self._note = note
         self._wants = wants
         self._is_unreadable = False
+        self._unread_bytes = 0  # appended since the last ``read_appended``
 
     @property
     def end_position(self) -> int:
@@ -69,17 +71,30 @@ class CopiedLog:
         return self._log.end_position
 
     def append(self, position: int, data: bytes | memoryview) -> None:
-        """Append *data*, which begins at *position*.  Raises as ``CommitLog.append_copied``."""
+        """``append_unread``, then ``read_appended``."""
+        self.append_unread(position, data)
+        self.read_appended()
+
+    def append_unread(self, position: int, data: bytes | memoryview) -> None:
+        """Append *data*, which begins at *position*; ``read_appended`` is to follow.
+
+        Raises as ``CommitLog.append_copied``.
+        """
         is_first = not self._log.segments
         self._log.append_copied(position, data)
         if is_first:
             self.readable_to = position
+        self._unread_bytes += len(data)
+
+    def read_appended(self) -> None:
+        """Put the whole messages of what was appended into their queues."""
         message_count = self.read_on()
-        end = self._log.end_position
-        if data:
+        count, self._unread_bytes = self._unread_bytes, 0
+        if count:
+            end = self._log.end_position
             self._flushing.wrote(end, message_count)
             if self._wants(LogCopied):
-                self._note(LogCopied(end, len(data), message_count))
+                self._note(LogCopied(end, count, message_count))
 
     def restart(self) -> None:
         """The log was cut or removed, or all of it is in the queues: go on from its end."""

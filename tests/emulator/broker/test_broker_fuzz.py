@@ -43,6 +43,9 @@ MAYBE_UNANSWERED = (  # at once, or at all: an unknown outcome of a transaction
     RequestCode.PULL_MESSAGE,
     RequestCode.LITE_PULL_MESSAGE,
     RequestCode.END_TRANSACTION,
+    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,  # the broker asks a member first,
+    RequestCode.GET_CONSUMER_RUNNING_INFO,
+    RequestCode.CONSUME_MESSAGE_DIRECTLY,  # which answers nothing here
     *REPLIES,
 )
 SENDS = (
