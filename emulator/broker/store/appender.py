@@ -178,8 +178,9 @@ class Appender:
         size = len(record)
         if message.sys_flag & NOT_INDEXED:
             return PutResult(position, size)
-        entry = (position, size, block, store_ms, self._levels)
-        return PutResult(position, size, offset, queue.append_record(*entry, defers=self.defers))
+        levels, defers = self._levels, self.defers
+        code = queue.append_record(position, size, block, store_ms, levels, defers=defers)
+        return PutResult(position, size, offset, code)
 
     def append_all(
         self, queue: ConsumeQueue, messages: Sequence[MessageToStore], now_ms: int
@@ -205,8 +206,9 @@ class Appender:
             raise self._refused(error) from error
         self._is_write_failing = False
         for put, block in zip(puts, blocks, strict=True):
-            entry = (put.position, put.size, block, store_ms, self._levels)
-            put.code = queue.append_record(*entry, defers=self.defers)
+            put.code = queue.append_record(
+                put.position, put.size, block, store_ms, self._levels, defers=self.defers
+            )
         return puts
 
     def _refused(self, error: Exception) -> PutRefused:

@@ -68,25 +68,37 @@ class BrokerFigures:
     # Counting -------------------------------------------------------------------------
 
     def count_up(self) -> None:
-        """Count all uncounted events, in their order."""
+        """Count all uncounted events, in their order.
+
+        Puts of one topic in one millisecond are added together: a busy broker has dozens.
+        """
         events, self.events = self.events, []
+        topic, at_ms, calls, messages, size = "", 0, 0, 0, 0
         for event in events:
+            if calls and (event.at_ms != at_ms or event.topic != topic):
+                self.put(topic, messages, size, at_ms, calls)
+                calls = messages = size = 0
             if type(event) is PutEvent:
-                self.put(event.topic, event.messages, event.size, event.at_ms)
+                topic, at_ms = event.topic, event.at_ms
+                calls += 1
+                messages += event.messages
+                size += event.size
             elif type(event) is GetEvent:
                 self.got(event.topic, event.group, event.messages, event.size, event.at_ms)
+        if calls:
+            self.put(topic, messages, size, at_ms, calls)
 
-    def put(self, topic: str, count: int, size: int, now_ms: int) -> None:
-        """Count messages that were stored in *topic*."""
+    def put(self, topic: str, count: int, size: int, now_ms: int, calls: int = 1) -> None:
+        """Count messages that were stored in *topic* by so many *calls*."""
         if now_ms >= self._midnight_ms:
             self.pass_midnight(now_ms)
-        self.puts.add(count, size, now_ms)
+        self.puts.add(count, size, now_ms, calls)
         if topic not in self._not_counted:
             self.put_total += count
         sums = self._puts_of.get(topic)
         if sums is None:
             sums = self._puts_of[topic] = self._new(now_ms)
-        sums.add(count, size, now_ms)
+        sums.add(count, size, now_ms, calls)
 
     def got(self, topic: str, group: str, count: int, size: int, now_ms: int) -> None:
         """Count a pull that was answered with messages, or with none."""

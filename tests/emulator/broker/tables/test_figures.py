@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 import trio
+from hypothesis import given
+from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from rocketmq_emulator.broker.handlers.runtime_info import byte_count
-from rocketmq_emulator.broker.tables.figures import DAY_MS, BrokerFigures
+from rocketmq_emulator.broker.tables.figures import DAY_MS, BrokerFigures, GetEvent, PutEvent
 from rocketmq_emulator.disk.files import FileDisk
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.body import decode_body
@@ -180,6 +182,43 @@ async def test_a_clock_that_is_set_back_takes_nothing_away() -> None:
     assert found is not None
     assert found.stats_minute is not None
     assert found.stats_minute.sum == 2
+
+
+EVENTS = st.builds(
+    lambda topic, pulled, messages, at_ms: (
+        GetEvent(topic, "g", messages, 100 * messages, at_ms)
+        if pulled
+        else PutEvent(topic, messages, 100 * messages, at_ms)
+    ),
+    st.sampled_from(["t", "u", "uncounted"]),
+    st.booleans(),
+    st.integers(0, 3),
+    st.sampled_from([NOW, NOW + 1, NOW + 9_999, NOW + 10_001, NOW + DAY_MS - 1, NOW + DAY_MS]),
+)
+
+
+@given(st.lists(EVENTS, max_size=30))
+def test_events_come_to_the_same_together_and_one_by_one(
+    events: list[PutEvent | GetEvent],
+) -> None:
+    together, singly = (BrokerFigures(NOW, "c", frozenset({"uncounted"})) for _ in range(2))
+    together.events = list(events)
+    together.count_up()
+    for event in events:
+        singly.events = [event]
+        singly.count_up()
+    assert seen(together) == seen(singly)
+
+
+def seen(figures: BrokerFigures) -> tuple[object, ...]:
+    later_ms = NOW + 2 * DAY_MS
+    keys = [("BROKER_PUT_NUMS", "c"), ("BROKER_GET_NUMS", "c")]
+    for topic in ("t", "u", "uncounted"):
+        keys += [("TOPIC_PUT_NUMS", topic), ("TOPIC_PUT_SIZE", topic)]
+        keys += [("GROUP_GET_NUMS", f"{topic}@g")]
+    items = [figures.item(*key, at_ms) for key in keys for at_ms in (NOW + 20_000, later_ms)]
+    sums = [(each.calls, each.messages, each.size) for each in (figures.puts, figures.gets)]
+    return figures.put_total, figures.got_total, figures.mornings, sums, items
 
 
 async def test_a_store_in_files_shows_the_space_of_its_file_system(tmp_path: Any) -> None:
