@@ -87,7 +87,7 @@ class CopiedLog:
         self._unread_bytes += len(data)
 
     def read_appended(self) -> None:
-        """Put the whole messages of what was appended into their queues."""
+        """Add the complete messages among the appended bytes to their queues."""
         message_count = self.read_on()
         count, self._unread_bytes = self._unread_bytes, 0
         if count:
